@@ -5,7 +5,6 @@ package chaos
 import (
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -70,7 +69,10 @@ func storms(t *testing.T, list ...storm) {
 			if !level.Soaking() { // else other tests run beside this one
 				t.Parallel()
 			}
-			seed, long := level.Seed(t), duration(t)
+			seed, long := level.Seed(t), level.Duration(t, 10*time.Second)
+			if level.Exploring() {
+				long = level.Duration(t, 30*time.Second)
+			}
 			rng := rand.New(rand.NewPCG(seed, 0))
 			programs := redistest.Programs(t)
 			target := s.start(t, programs[rng.IntN(len(programs))], rng)
@@ -91,21 +93,6 @@ func storms(t *testing.T, list ...storm) {
 			require.Empty(t, missing)
 		})
 	}
-}
-
-// duration is for how long there are storms.
-func duration(t *testing.T) time.Duration {
-	const env = "HOLDFAST_DURATION"
-	text := os.Getenv(env)
-	switch {
-	case text != "":
-		d, err := time.ParseDuration(text)
-		require.NoError(t, err, "%s: give a time such as 10m", env)
-		return d
-	case level.Soaking() || os.Getenv(level.SeedEnv) != "":
-		return 30 * time.Second
-	}
-	return 10 * time.Second
 }
 
 func onServer(tb testing.TB, p redistest.Program, _ *rand.Rand) *target  { return startServer(tb, p) }

@@ -129,7 +129,7 @@ func Leaders(ops []Op, c Config) (found []Violation) {
 		for _, o := range ops {
 			text := ""
 			switch {
-			case o.Kind == Leads && o.Result == OK && !overlap(c.Pauses[o.Client], o.Call, o.Call) && !slices.ContainsFunc(alive, func(t tenure) bool {
+			case o.Kind == Leads && o.Result == OK && !Overlap(c.Pauses[o.Client], o.Call, o.Call) && !slices.ContainsFunc(alive, func(t tenure) bool {
 				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && (t.until >= o.Call || closedAfter(ops, t, o.Call))
 			}):
 				text = "one took itself for the leader"

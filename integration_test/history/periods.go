@@ -17,7 +17,7 @@ func Periods(ops []Op, c Config) (found []Violation) {
 				continue
 			}
 			free := t.free() - int64(c.Jumps)
-			if overlap(c.Lapses, t.op.Call, free) {
+			if Overlap(c.Lapses, t.op.Call, free) {
 				continue
 			}
 			for _, next := range all {

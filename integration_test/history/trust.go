@@ -26,7 +26,7 @@ func Trust(ops []Op, c Config) (found []Violation) {
 			case o.Kind == End && late > int64(c.Slack):
 				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
 					time.Duration(late)), []Op{o}, nil})
-			case o.Result == Lost && said < o.Deadline && !excuse && !overlap(c.Lapses, said, said):
+			case o.Result == Lost && said < o.Deadline && !excuse && !Overlap(c.Lapses, said, said):
 				before := ""
 				if o.Deadline != Forever {
 					before = time.Duration(o.Deadline-said).String() + " "

@@ -171,10 +171,10 @@ func (c *Config) troubled(o Op) bool {
 	return disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
 }
 
-func disturbed(o Op, faults []Window) bool { return overlap(faults, o.Call, o.Return) }
+func disturbed(o Op, faults []Window) bool { return Overlap(faults, o.Call, o.Return) }
 
-// overlap reports whether one of the windows and a time have a moment in common.
-func overlap(windows []Window, from, to int64) bool {
+// Overlap reports whether one of the windows and a time have a moment in common.
+func Overlap(windows []Window, from, to int64) bool {
 	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= to && from <= w.To })
 }
 
