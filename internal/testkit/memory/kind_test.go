@@ -17,6 +17,15 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
+// client is closed at the end of the test.
+func client(t *testing.T) *holdfast.Client {
+	t.Helper()
+	c, err := memory.NewClient(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	return c
+}
+
 // flawEnv has the suite run on a server with a flaw.
 const flawEnv = "HOLDFAST_MEMORY_FLAW"
 
