@@ -36,10 +36,9 @@ func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, 
 	listened(t, rdb, n[2])
 	second := begin(ctx, t, nest(plain(two, n[1], n[3], n[0])).Lock, holdfast.Wait(within))
 	eventually(t, "the second waits", func() bool {
-		waiting := 0
+		waiting := int64(0)
 		for _, name := range n {
-			channel := "redisson_lock__channel:{" + name + "}"
-			waiting += int(rdb.PubSubNumSub(ctx, channel).Val()[channel])
+			waiting += kindtest.Listeners(ctx, rdb, channelOf(name))
 		}
 		return waiting == 2
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -30,11 +31,12 @@ func (l *lab) nothingLeft(name string) {
 // Who leaves while the masters are asked again and again has an error that the attempts which go on
 // meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
 	m := p.mutex(uniqueName(t))
 	h := lock(t, m)
-	recounts := faultproxy.Script(lua.Recount.Hash())
+	recounts := kindtest.Script(lua.Recount)
 	var later []*faultproxy.Rule
 	for _, proxy := range p.proxies[:2] {
 		for nth := range 3 { // whatever is sent twice because a connection may have been stale
@@ -85,7 +87,7 @@ func TestMinorityIsGivenBack(t *testing.T) {
 // votes is how many votes a party has sent to its masters.
 func (p *party) votes() (n int) {
 	for _, proxy := range p.proxies {
-		n += proxy.Seen(faultproxy.Script(lua.Vote.Hash()))
+		n += proxy.Seen(isVote)
 	}
 	return n
 }
@@ -116,6 +118,7 @@ func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []ui
 
 // In a process the lock goes from hand to hand: far fewer votes than grants, and tokens grow.
 func TestHandOff(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t))
@@ -180,6 +183,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 // The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
 // on.
 func TestHandOffAndOutage(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))

@@ -11,11 +11,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-var isVote, isRelease = faultproxy.Script(lua.Vote.Hash()), faultproxy.Script(lua.Release.Hash())
+var isVote, isRelease, isRenewal = kindtest.Script(lua.Vote), kindtest.Script(lua.Release), kindtest.Script(lua.Renew)
 
 // caught is the last vote that was sent to a master.
 func (p *party) caught(i int) (vote []string) {
@@ -80,6 +81,7 @@ func stragglers(t *testing.T, l *lab, name string) (votes [][]string) {
 
 // A vote that the network keeps for longer than it is given back refuses itself.
 func TestLateVoteRefusesItself(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	name := uniqueName(t)
 	votes := stragglers(t, l, name)
@@ -100,6 +102,7 @@ func TestLateVoteRefusesItself(t *testing.T) {
 
 // So does one that asks a master to take a hold back, when that was released since.
 func TestLateJoinRefusesItself(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))
@@ -124,8 +127,9 @@ func TestLateJoinRefusesItself(t *testing.T) {
 // A vote that was refused because it came late is no word of another holder: where a clock was set
 // forward it is sent once more, at once, and the next ones are not.
 func TestMastersClockIsSet(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
-	p := l.party(nil)
+	p := l.patient(nil, patience)
 	votes := func(opts ...holdfast.Option) int {
 		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
 			redlock.MasterTimeout(patience))...)
@@ -150,11 +154,10 @@ func TestMastersClockIsSet(t *testing.T) {
 
 // A client that has not met its masters asks them for their clocks, and votes once.
 func TestFirstElection(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
-	for _, rdb := range l.direct {
-		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err())
-	}
-	p := l.party(nil)
+	l.load(lua.Vote)
+	p := l.patient(nil, patience)
 	name := uniqueName(t)
 	h := lock(t, p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)))
 	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })

@@ -12,8 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -54,7 +52,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)
 	for _, proxy := range a.proxies { // none comes before the rival has gone
-		proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 0, time.Hour)
+		proxy.DelayRequest(isRenewal, 0, time.Hour)
 	}
 	m = a.mutex(uniqueName(t))
 	h = lock(t, m)
@@ -70,6 +68,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 // A holder is told when a majority may have granted the lock to somebody else, also when that one
 // has gone before it asks.
 func TestVisitedHoldIsLost(t *testing.T) {
+	t.Parallel()
 	for lapse := range lapses {
 		for what, masters := range map[string][]int{
 			"first": {0, 1, 2}, "last": {2, 3, 4}, "all": {0, 1, 2, 3, 4},
@@ -116,6 +115,7 @@ func TestVisitedHoldIsLostControl(t *testing.T) {
 // Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that
 // has lost its data, and any number that have only lost the lock, which their tokens show.
 func TestForgottenHoldIsKept(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lapse   string
 		masters []int
@@ -169,6 +169,7 @@ func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name stri
 
 // Different owners at a majority of the masters are none: those who asked in vain go again.
 func TestTransientRefusals(t *testing.T) {
+	t.Parallel()
 	l, h, name := contradicted(t, true)
 	require.NoError(t, context.Cause(h.Context()))
 	lapses["deleted"](l, name, 0, 1, 2)
@@ -218,6 +219,7 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 // A master that has no token may have granted the lock to anybody before it grants it to the holder
 // for the first time.
 func TestFirstGrantProvesNothing(t *testing.T) {
+	t.Parallel()
 	h := firstGrant(t)
 	err := awaitEnd(t, h)
 	require.ErrorIs(t, err, holdfast.ErrLost)
@@ -228,6 +230,7 @@ func TestFirstGrantProvesNothing(t *testing.T) {
 // somebody else still counts, who gets another one later. Three masters, of which the first has
 // granted the lock to the holder and forgets it, and the last one is slow.
 func TestForgottenVoteIsCounted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := l.patient(opts, patience), l.patient(opts, patience)

@@ -17,6 +17,7 @@ import (
 )
 
 func TestLockAndUnlock(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
 		l := newLab(t, n)
 		p := l.party(nil)
@@ -44,6 +45,7 @@ func TestLockAndUnlock(t *testing.T) {
 }
 
 func TestInput(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	twice := []*holdfast.Client{p.clients[0], p.clients[1], p.clients[0]}
@@ -63,6 +65,7 @@ func TestInput(t *testing.T) {
 
 // Two clients that reach one server have two votes by one master.
 func TestTwinsAreRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 2)
 	a, b := l.party(nil), l.party(nil)
 	m := redlock.New([]*holdfast.Client{a.clients[0], a.clients[1], b.clients[1]}, uniqueName(t))
@@ -76,6 +79,7 @@ func TestTwinsAreRefused(t *testing.T) {
 // else has the lock, whatever the others would say: it is no outage, and a wait goes on for longer
 // than the retry budget.
 func TestEvenNumberOfMasters(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 4} {
 		l := newLab(t, n)
 		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 50 * time.Millisecond})
@@ -95,6 +99,7 @@ func TestEvenNumberOfMasters(t *testing.T) {
 // Another kind of lock of the name, at one of the masters and by the same owner, is another lock:
 // neither is re-entered by the other.
 func TestAnotherKindOfTheName(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
@@ -112,6 +117,7 @@ func TestAnotherKindOfTheName(t *testing.T) {
 
 // TestLabelAtEachMaster: each master is told who its client is, and told nothing any more at the end.
 func TestLabelAtEachMaster(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p, nobody := l.party(&holdfast.Options{Label: "who"}), l.party(nil)
 	for _, holder := range []*party{p, nobody} {
@@ -137,6 +143,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 // The set of clients makes the lock, in whatever order they are: who holds it re-enters, others of
 // the process queue behind, and the first client of the first list is whose Close ends the holds.
 func TestOrderOfClients(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	name, c := uniqueName(t), p.clients
@@ -162,20 +169,17 @@ func TestOrderOfClients(t *testing.T) {
 // A renewal that the masters execute behind the release finds nothing. That is the release's work,
 // and no loss.
 func TestReleaseOvertakesRenewal(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	a := l.party(nil)
-	for _, rdb := range l.direct {
-		for _, s := range []*lua.Script{lua.Release, lua.Renew, lua.RenewMany} {
-			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
-		}
-	}
+	l.load(lua.Release, lua.Renew, lua.RenewMany)
 	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second),
 		redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	var renewals []*faultproxy.Rule
 	for _, p := range a.proxies {
-		renewals = append(renewals, p.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, 30*time.Millisecond))
-		p.DelayReply(faultproxy.Script(lua.Release.Hash()), 1, 60*time.Millisecond)
+		renewals = append(renewals, p.DelayRequest(isRenewal, 1, 30*time.Millisecond))
+		p.DelayReply(isRelease, 1, 60*time.Millisecond)
 	}
 	for _, r := range renewals {
 		<-r.Fired()
@@ -187,6 +191,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 // TestCloseWithASilentMaster: a master is silent while a lock is unlocked, and until the client is
 // closed. What is left there keeps nobody out, so Close has nothing to say.
 func TestCloseWithASilentMaster(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))

@@ -10,15 +10,14 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A master that comes back without its data is asked at the next renewal to take the hold back,
 // with count and token, and those who unlock find it there.
 func TestMasterIsJoinedAgain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
 	m := p.mutex(uniqueName(t))
@@ -134,6 +133,7 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 
 // A master that restarted without its data does not vote, so that there are not two holders.
 func TestDelayedRestart(t *testing.T) {
+	t.Parallel()
 	for name, knew := range map[string]bool{"it was known before": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -175,7 +175,7 @@ func besieged(t *testing.T) error {
 		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), "somebody:h1", 1).Err())
 		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), time.Minute).Err())
 	}
-	votes := faultproxy.Script(lua.Vote.Hash())
+	votes := isVote
 	asked := a.proxies[2].Seen(votes)
 	for i := 2; i < 5; i++ {
 		a.proxies[i].Start()
@@ -227,6 +227,7 @@ func TestRestartedMasterVotesAgain(t *testing.T) {
 
 // A server that does not say since when it runs does not vote, unless restarts are trusted.
 func TestInfoIsDenied(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	for _, rdb := range l.direct {
 		require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
@@ -244,9 +245,9 @@ func TestInfoIsDenied(t *testing.T) {
 // Masters that are all new, and were never met before, can be used at once: also if two of five
 // cannot be reached, or are held by somebody who left them behind.
 func TestNewMasters(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t, 5)
 			a, b := l.party(nil), l.party(nil)
 			m := b.mutex(uniqueName(t))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -30,6 +31,7 @@ func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Ho
 
 // The state is the majority's view, with what each master says beside it.
 func TestState(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 3, 4} {
 		l := newLab(t, n)
 		p, other := l.party(nil), l.party(nil)
@@ -75,6 +77,7 @@ func TestState(t *testing.T) {
 // Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody
 // else's, changes nothing, and no one master is believed.
 func TestStateIsTheMajoritys(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
@@ -134,9 +137,9 @@ func TestStateIsTheMajoritys(t *testing.T) {
 // With a minority out of reach the state is known and the lock can be forced; without a majority
 // the error says why of each master.
 func TestStateAndOutage(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t, 3)
 			p, holder := l.party(nil), l.party(nil)
 			m := p.seen(uniqueName(t))
@@ -178,6 +181,7 @@ func TestStateAndOutage(t *testing.T) {
 
 // A majority that is silent may have a holder, also where no other master names one.
 func TestStateOfAFreeLockAndOutage(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
@@ -196,13 +200,14 @@ func TestStateOfAFreeLockAndOutage(t *testing.T) {
 // What was released at too few masters, as far as is known, is no success, and the error says at
 // how many it was.
 func TestForceUnlockWithoutAMajority(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
 	l.everywhere(l.party(nil).seen(m.Name()))
 	for _, proxy := range p.proxies[1:] {
-		proxy.On(faultproxy.Script(lua.Force.Hash()), 1, faultproxy.DropReply)
-		proxy.On(faultproxy.Script(lua.Force.Hash()), 2, faultproxy.DropReply) // where a connection was stale
+		proxy.On(kindtest.Script(lua.Force), 1, faultproxy.DropReply)
+		proxy.On(kindtest.Script(lua.Force), 2, faultproxy.DropReply) // where a connection was stale
 	}
 	there, err := m.ForceUnlock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
@@ -215,6 +220,7 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 
 // A caller who leaves is not kept by masters that are silent.
 func TestStateIsCancelled(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(5*time.Second))
@@ -244,6 +250,7 @@ func TestStateIsCancelled(t *testing.T) {
 // What one process left for the rest of its time is forced too, also where a master has not heard
 // of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
@@ -264,6 +271,7 @@ func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 
 // What is no lock is left alone.
 func TestForceUnlockLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	m := l.party(nil).seen(uniqueName(t))
 	for _, rdb := range l.direct {
@@ -277,6 +285,7 @@ func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 
 // Input that cannot work is refused before anything is sent.
 func TestStateInput(t *testing.T) {
+	t.Parallel()
 	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
 		_, err := m.State(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
@@ -329,6 +338,7 @@ func (f *forced) force() {
 // TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back:
 // the next renewal says that the lock is lost.
 func TestForceUnlockIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, same := range map[string]bool{"in the same process": true, "in another process": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newForced(t, same, nil)
@@ -345,6 +355,7 @@ func TestForceUnlockIsNoticed(t *testing.T) {
 // The control: without a token used up, the holder restores its hold, and nothing says that somebody
 // wanted it gone.
 func TestForceUnlockIsNoticedControl(t *testing.T) {
+	t.Parallel()
 	f := newForced(t, true, mutant.Hook(lua.Force, "call('SET', tokens, token,", "call('SET', tokens, last,"))
 	f.force()
 	eventually(t, "the holder has it again", func() bool { return f.held(f.name) == 3 })
@@ -355,6 +366,7 @@ func TestForceUnlockIsNoticedControl(t *testing.T) {
 // TestForceUnlockWhereNobodyHolds: a master that does not know the holder is asked by its renewal
 // too. It must not take the holder in as if nothing had happened.
 func TestForceUnlockWhereNobodyHolds(t *testing.T) {
+	t.Parallel()
 	f := newForced(t, false, nil)
 	require.NoError(t, f.direct[2].Del(t.Context(), f.name).Err())
 	f.force()

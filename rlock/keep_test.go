@@ -62,7 +62,7 @@ func TestKeep(t *testing.T) {
 	for range pairs {
 		tokens = append(tokens, onePair(t, m))
 	}
-	requireGrowing(t, tokens)
+	require.IsIncreasing(t, tokens)
 	require.Less(t, scripts(t, server)-before, int64(pairs/10), "only for more tokens")
 	state, err := m.State(t.Context())
 	require.NoError(t, err)
@@ -76,18 +76,20 @@ func TestKeep(t *testing.T) {
 	unlock(t, again, h)
 }
 
-// TestWithoutKeep is the control: each pair is two scripts.
+// TestWithoutKeep is the control: each pair is two scripts, and nothing else is sent.
 func TestWithoutKeep(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	m := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver), holdfast.Keep(0))
 	onePair(t, m)
-	before := scripts(t, server)
+	server.ResetStats(t)
 	for range 10 {
 		onePair(t, m)
 		require.True(t, free(t, rdb, "a"))
 	}
-	require.Equal(t, int64(20), scripts(t, server)-before)
+	calls := server.CommandCalls(t)
+	require.Equal(t, int64(20), calls["evalsha"])
+	require.Zero(t, calls["eval"]+calls["subscribe"]+calls["unsubscribe"]+calls["ssubscribe"])
 }
 
 // TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and
@@ -214,21 +216,16 @@ func TestKeptAndWanted(t *testing.T) {
 	served := func(wait time.Duration) bool {
 		k := newKept(t, forEver)
 		h := lock(t, k.keeper)
-		got := make(chan bool, 1)
-		go func() {
-			h, err := k.other.Lock(t.Context(), holdfast.Wait(wait))
-			if err == nil {
-				_ = h.Unlock(t.Context())
-			}
-			got <- err == nil
-		}()
+		other := begin(t.Context(), t, k.other.Lock, holdfast.Wait(wait))
 		<-h.Wanted()
 		defer defence.KeptCalled.Without(t)() // or a call that comes after the end of the hold would help
-		eventually(t, "it has asked again and waits", func() bool {
-			return k.rdb.PubSubNumSub(t.Context(), channelOf(k.keeper)).Val()[channelOf(k.keeper)] > 0
-		})
+		awaitSubscriber(t, k.rdb, "a")        // it has asked again and waits
 		unlock(t, h)
-		return <-got
+		theirs, err := other.Result()
+		if err == nil {
+			unlock(t, theirs)
+		}
+		return err == nil
 	}
 	require.True(t, served(patience))
 	defer defence.KeptWanted.Without(t)()

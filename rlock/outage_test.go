@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -29,10 +29,7 @@ import (
 // refuses connections notices within a second that it was closed.
 func refusedDials(t *testing.T) {
 	t.Cleanup(func() {
-		eventually(t, "the pool has stopped to dial", func() bool {
-			stacks := make([]byte, 4<<20)
-			return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "pool.(*ConnPool).tryDial")
-		})
+		eventually(t, "the pool has stopped to dial", func() bool { return kindtest.Goroutines("pool.(*ConnPool).tryDial") == 0 })
 	})
 }
 

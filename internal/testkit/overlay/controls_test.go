@@ -69,7 +69,7 @@ var controls = map[string]string{
 	"KeptForced": "rlock.TestKeptAndForced",
 
 	"Withdraw":  "redlock.TestMinorityIsGivenBack",
-	"Quiet":     "redlock.TestWaiterDoesNotWakeItself",
+	"Quiet":     "redlock.TestWaiterDoesNotWakeItselfControl",
 	"LastWord":  "redlock.TestTakenAtOneMaster",
 	"Remember":  "redlock.TestRefusedIsRemembered",
 	"Listeners": "redlock.TestWhoIsCutOffIsSeenControl",
@@ -95,7 +95,7 @@ var controls = map[string]string{
 
 	"OneOrder":     "multilock.TestTwoOrdersControl",
 	"Behind":       "multilock.TestNothingBehindIsHeldMeanwhileControl",
-	"AllOrNone":    "multilock.TestCancelledBeforeTheLast",
+	"AllOrNone":    "multilock.TestEndedBeforeTheLast",
 	"GivesAllBack": "multilock.TestADeadServer",
 	"JoinedEnds":   "multilock.TestTheMiddleIsLostControl",
 	"Company":      "multilock.TestOneScript",
