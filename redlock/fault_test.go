@@ -32,9 +32,7 @@ func (l *lab) nothingLeft(name string) {
 // meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
-	m := p.mutex(uniqueName(t))
+	_, p, m := newParty(t, 3, &holdfast.Options{RetryBudget: time.Minute})
 	h := lock(t, m)
 	recounts := kindtest.Script(lua.Recount)
 	var later []*faultproxy.Rule
@@ -119,9 +117,7 @@ func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []ui
 // In a process the lock goes from hand to hand: far fewer votes than grants, and tokens grow.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t))
+	l, p, m := newParty(t, 3, nil)
 	require.NoError(t, use(t.Context(), m))
 	before := p.votes()
 	tokens := crowd(t, m, 16, 50)
@@ -184,9 +180,7 @@ func TestOthersGetTheirTurn(t *testing.T) {
 // on.
 func TestHandOffAndOutage(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 5)
-	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
-	m := p.mutex(uniqueName(t))
+	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 6 * time.Second})
 	require.NoError(t, use(t.Context(), m))
 	l.masters[1].Pause()
 	l.masters[4].Kill()

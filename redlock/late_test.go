@@ -238,11 +238,8 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 // how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
 	t.Helper()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
-	h := lock(t, m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
-	eventually(t, "all have granted it", func() bool { return l.held(m.Name()) == 3 })
+	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
+	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
 	votes := p.proxies[2].On(isVote, 1, faultproxy.HoldReply)
 	p.proxies[2].On(kindtest.Script(lua.Leave), 0, faultproxy.DropRequest)
 	require.NoError(t, l.direct[2].Del(t.Context(), m.Name()).Err())

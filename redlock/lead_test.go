@@ -40,14 +40,14 @@ func (l *lab) versed(opts *holdfast.Options) *party {
 }
 
 // awaits has a waiter that was refused and listens everywhere, as one who waits already when things
-// happen.
+// happen. It releases the lock at once when it has it.
 func (l *lab) awaits(p *party, name string) *kindtest.Pending {
 	l.Helper()
 	before := make([]int, len(l.masters))
 	for i := range before {
 		before[i] = l.listeners(name, i)
 	}
-	waiter := begin(l.Context(), l, p.mutex(name).Lock)
+	waiter := begin(l.Context(), l, once(p.mutex(name)))
 	eventually(l.T, "it waits", func() bool {
 		return !slices.ContainsFunc(l.all(), func(i int) bool { return l.listeners(name, i) == before[i] })
 	})
@@ -69,13 +69,10 @@ func (l *lab) taken(name string, at int) bool {
 	a, b := l.party(nil), l.versed(nil)
 	h := lock(l, a.mutex(name))
 	granted := l.awaits(b, name)
-	rdb := l.direct[at]
-	rdb.Del(l.Context(), name)
-	rdb.HSet(l.Context(), name, "somebody:1", 1)
-	rdb.PExpire(l.Context(), name, time.Hour)
+	l.give(at, name, "somebody:1", time.Hour)
 	unlock(l, h)
 	defer func() {
-		rdb.Del(l.Context(), name)
+		l.direct[at].Del(l.Context(), name)
 		eventually(l.T, "released", func() bool { return l.held(name) == 0 })
 	}()
 	return l.gets(granted)
@@ -91,7 +88,7 @@ func (l *lab) gets(waiter *kindtest.Pending) bool {
 			return false
 		}
 	}
-	unlock(l, waiter.Hold())
+	waiter.Hold()
 	return true
 }
 
@@ -124,8 +121,7 @@ func TestHolderIsCutOff(t *testing.T) {
 	name := uniqueName(t)
 	for i := range l.masters {
 		a, b := l.party(&holdfast.Options{Lease: time.Hour}), l.versed(nil)
-		h := lock(t, a.mutex(name))
-		eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
+		h := l.everywhere(a.mutex(name))
 		granted := l.awaits(b, name)
 		a.proxies[i].Stop()
 		unlock(t, h)

@@ -46,7 +46,7 @@ func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
 }
 
 // visited has a party hold the lock, some masters forget it, and another party hold it in between.
-func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *holdfast.Hold) {
+func visited(t *testing.T, lapse string, masters ...int) (m *redlock.Mutex, h *holdfast.Hold) {
 	t.Helper()
 	l := newLab(t, 5)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
@@ -55,8 +55,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 		proxy.DelayRequest(isRenewal, 0, time.Hour)
 	}
 	m = a.mutex(uniqueName(t))
-	h = lock(t, m)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+	h = l.everywhere(m)
 	l.passed(h.Token())
 	l.between(b.mutex(m.Name(), redlock.TrustRestarts()), h, func() { lapses[lapse](l, m.Name(), masters...) })
 	for _, proxy := range a.proxies {
@@ -127,8 +126,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			// forgotten that.
 			m := l.party(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
-			h := lock(t, m)
-			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+			h := l.everywhere(m)
 			lapses[c.lapse](l, m.Name(), c.masters...)
 			before := h.Deadline()
 			eventually(t, "renewed often", func() bool {
@@ -149,17 +147,14 @@ func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name stri
 	l = newLab(t, 5)
 	name = uniqueName(t)
 	p := l.party(&holdfast.Options{Lease: 4 * time.Second})
-	h = lock(t, p.mutex(name))
-	eventually(t, "everywhere", func() bool { return l.held(name) == 5 })
+	h = l.everywhere(p.mutex(name))
 	seen := len(p.proxies[0].Requests())
 	for i := range 3 {
 		owner := "somebody:1"
 		if apart {
 			owner = fmt.Sprint("somebody:", i)
 		}
-		require.NoError(t, l.direct[i].Del(t.Context(), name).Err())
-		require.NoError(t, l.direct[i].HSet(t.Context(), name, owner, 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), name, time.Hour).Err())
+		l.give(i, name, owner, time.Hour)
 	}
 	eventually(t, "asked to renew, and to take the hold back, and that again", func() bool {
 		return len(p.proxies[0].Requests()) >= seen+3 || h.Context().Err() != nil

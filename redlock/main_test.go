@@ -19,7 +19,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // tests on real servers mostly wait
+	_ = flag.Set("test.parallel", "6") // tests on real servers mostly wait
 	redistest.Main(m)
 }
 
@@ -62,6 +62,14 @@ type party struct {
 func (l *lab) party(opts *holdfast.Options) *party {
 	l.Helper()
 	return l.patient(opts, 500*time.Millisecond)
+}
+
+// newParty makes some masters, one process and a lock of its.
+func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *party, *redlock.Mutex) {
+	t.Helper()
+	l := newLab(t, n)
+	p := l.party(opts)
+	return l, p, p.mutex(uniqueName(t))
 }
 
 // patient is a party whose calls give up a silent connection after so long.
@@ -115,15 +123,31 @@ func (l *lab) held(name string) (n int) {
 	return n
 }
 
+// give has a master say that it has granted a lock to somebody else.
+func (l *lab) give(i int, name, owner string, lease time.Duration) {
+	l.Helper()
+	require.NoError(l, l.direct[i].Del(l.Context(), name).Err())
+	require.NoError(l, l.direct[i].HSet(l.Context(), name, owner, 1).Err())
+	require.NoError(l, l.direct[i].PExpire(l.Context(), name, lease).Err())
+}
+
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // lockOnce locks and unlocks.
 func lockOnce(ctx context.Context, m holdfast.Locker) error {
-	h, err := m.Lock(ctx)
-	if err != nil {
-		return err
+	_, err := once(m)(ctx)
+	return err
+}
+
+// once is a lock that is given back as soon as it is granted.
+func once(m holdfast.Locker) kindtest.Acquire {
+	return func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		h, err := m.Lock(ctx, opts...)
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		return h, err
 	}
-	return h.Unlock(ctx)
 }
 
 // close closes all clients of a party, which waits for what is done in the background.

@@ -19,9 +19,7 @@ import (
 func TestLockAndUnlock(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
-		l := newLab(t, n)
-		p := l.party(nil)
-		m := p.mutex(uniqueName(t))
+		l, p, m := newParty(t, n, nil)
 		ctx := t.Context()
 		last := uint64(0)
 		for range 3 {
@@ -103,8 +101,7 @@ func TestAnotherKindOfTheName(t *testing.T) {
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
-	h := lock(t, m)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+	h := l.everywhere(m)
 	single := rlock.New(p.clients[1], m.Name())
 	refused(h.Context(), t, single.TryLock) // the master has granted it already
 	unlock(t, h)

@@ -76,9 +76,7 @@ func TestMinorityIsOut(t *testing.T) {
 	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 5)
-			p := l.party(nil)
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 5, nil)
 			require.NoError(t, use(t.Context(), m))
 			for range 2 { // flapping
 				o.on(l, p, 1)
@@ -102,9 +100,7 @@ func TestMajorityIsOut(t *testing.T) {
 	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 5)
-			p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 5, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
 			require.NoError(t, use(t.Context(), m))
 			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
 			for i := range 3 {
@@ -147,9 +143,7 @@ func TestHoldAndOutage(t *testing.T) {
 	for _, o := range outages {
 		for _, out := range []int{2, 3} {
 			o.run(t, func(t *testing.T) {
-				l := newLab(t, 5)
-				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
-				m := p.mutex(uniqueName(t))
+				l, p, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
 				h := lock(t, m)
 				for i := range out {
 					o.on(l, p, i)

@@ -18,12 +18,9 @@ import (
 // with count and token, and those who unlock find it there.
 func TestMasterIsJoinedAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 5)
-	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
-	m := p.mutex(uniqueName(t))
-	h := lock(t, m)
+	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
+	h := l.everywhere(m)
 	inner := take(h.Context(), t, m.Lock)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	for _, i := range []int{0, 4} { // the home too
 		l.masters[i].Restart()
 	}
@@ -172,8 +169,7 @@ func besieged(t *testing.T) error {
 	a.proxies[2].Stop()
 	l.masters[2].Restart()
 	for i := 2; i < 5; i++ {
-		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), "somebody:h1", 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), time.Minute).Err())
+		l.give(i, m.Name(), "somebody:h1", time.Minute)
 	}
 	votes := isVote
 	asked := a.proxies[2].Seen(votes)
@@ -210,9 +206,7 @@ func TestRivalAtARestartedMaster(t *testing.T) {
 // A master that restarted votes again after a lease.
 func TestRestartedMasterVotesAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
+	l, _, m := newParty(t, 3, &holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
 	require.NoError(t, lockOnce(t.Context(), m))
 	l.masters[0].Restart()
 	l.masters[1].Restart()
@@ -263,9 +257,8 @@ func TestNewMasters(t *testing.T) {
 		l := newLab(t, 5)
 		for n := 1; n <= 3; n++ {
 			name := uniqueName(t)
-			for _, rdb := range l.direct[:n] {
-				require.NoError(t, rdb.HSet(t.Context(), name, "somebody:1", 1).Err())
-				require.NoError(t, rdb.PExpire(t.Context(), name, time.Minute).Err())
+			for i := range n {
+				l.give(i, name, "somebody:1", time.Minute)
 			}
 			_, err := l.party(nil).mutex(name, redlock.MasterTimeout(5*time.Second)).TryLock(t.Context())
 			require.Equal(t, n == 3, errors.Is(err, holdfast.ErrNotAcquired), err)

@@ -24,8 +24,7 @@ func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, vo
 	p = l.patient(&holdfast.Options{Lease: 6 * time.Second}, time.Minute)
 	l.load(lua.Renew)
 	name = uniqueName(t)
-	h = lock(t, p.mutex(name))
-	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })
+	h = l.everywhere(p.mutex(name))
 	late := p.proxies[0].DelayRequest(isRenewal, 1, time.Hour)
 	won := h.Deadline()
 	eventually(t, "the others have renewed it", func() bool { return h.Deadline().After(won) })
@@ -142,8 +141,7 @@ func contested(t *testing.T) (renewed bool, lost error) {
 
 	const rival = "11111111-1111-1111-1111-111111111111:h7"
 	third, token := l.direct[2], "redisson_lock_token:{"+name+"}"
-	require.NoError(t, third.HSet(t.Context(), name, rival, 1).Err())
-	require.NoError(t, third.PExpire(t.Context(), name, time.Hour).Err())
+	l.give(2, name, rival, time.Hour)
 	require.NoError(t, third.IncrBy(t.Context(), token, 1000).Err())
 	h := lock(t, m)
 	before := time.Now()

@@ -82,46 +82,41 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
 	dead := "11111111-2222-4333-8444-555555555555:h"
-	at := func(i int, owner string, lease time.Duration) {
-		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
-		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), owner, 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), lease).Err())
+	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
+	state := func() redlock.State {
+		t.Helper()
+		s, err := m.State(t.Context())
+		require.NoError(t, err)
+		return s
 	}
 	at(0, dead+"1", time.Hour)
 	at(1, dead+"1", time.Hour)
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
+	s := state()
 	require.Empty(t, s.Owner, "two of five are votes and no lock")
 	require.Equal(t, dead+"1", s.Masters[0].Owner)
 
 	at(2, dead+"1", time.Minute)
 	at(3, dead+"2", time.Hour)
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
+	s = state()
 	require.Equal(t, dead+"1", s.Owner)
 	require.LessOrEqual(t, s.Remaining, time.Minute, "then it is no majority any more")
 	require.Greater(t, s.Remaining, 50*time.Second)
 	at(3, dead+"1", 30*time.Minute)
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
+	s = state()
 	require.LessOrEqual(t, s.Remaining, 30*time.Minute)
 	require.Greater(t, s.Remaining, 29*time.Minute)
-	require.NoError(t, l.direct[0].Persist(t.Context(), m.Name()).Err())
-	require.NoError(t, l.direct[1].Persist(t.Context(), m.Name()).Err())
-	require.NoError(t, l.direct[3].Persist(t.Context(), m.Name()).Err())
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
-	require.Negative(t, s.Remaining, "a majority has no end")
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, l.direct[i].Persist(t.Context(), m.Name()).Err())
+	}
+	require.Negative(t, state().Remaining, "a majority has no end")
 
 	// The rest is silent: nobody knows whose the lock is, for they may have it as the two do.
 	for _, i := range []int{2, 3} {
 		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
 	}
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, s.Owner)
+	require.Empty(t, state().Owner)
 	p.proxies[4].Stop()
-	s, err = m.State(t.Context())
+	s, err := m.State(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "2 of 5 masters agreed, and 3 have to; 1 (")
 	require.ErrorContains(t, err, "held by "+dead+"1; 3 (")

@@ -50,8 +50,7 @@ func TestMajorityRefuses(t *testing.T) {
 	l := newLab(t, 5)
 	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	name := uniqueName(t)
-	h := lock(t, a.mutex(name, redlock.TrustRestarts()))
-	eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
+	h := l.everywhere(a.mutex(name, redlock.TrustRestarts()))
 	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {
 		err := refused(t.Context(), t, b.mutex(name).Lock, wait)
 		require.ErrorContains(t, err, "held by "+h.Owner()+", whose lease has ")
@@ -74,9 +73,7 @@ func TestTryLockAndOutage(t *testing.T) {
 	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 3)
-			p := l.party(nil)
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 3, nil)
 			require.NoError(t, lockOnce(t.Context(), m))
 			o.on(l, p, 0)
 			o.on(l, p, 1)
@@ -95,9 +92,7 @@ func TestTryLockAndOutage(t *testing.T) {
 // TryLock gets the lock over connections that a restart of proxies has left behind.
 func TestTryLockOverStaleConnections(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t))
+	l, p, m := newParty(t, 3, nil)
 	require.NoError(t, lockOnce(t.Context(), m))
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 	for _, proxy := range p.proxies {

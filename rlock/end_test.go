@@ -24,6 +24,7 @@ import (
 // TestClosedInTheWrongOrder: who closes go-redis first is told that locks are left, and how to
 // close, by the error and in the log.
 func TestClosedInTheWrongOrder(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for _, held := range []int{0, 1, 700} { // 700: more than travel in one batch
 		var log bytes.Buffer
@@ -54,6 +55,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 // TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would
 // not help.
 func TestClosedWithoutAServer(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	c, err := holdfast.New(redistest.NewClient(t, srv.Addr(),
@@ -73,6 +75,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 // TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says
 // that this was in vain.
 func TestClosedAfterALostUnlock(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 50 * time.Millisecond})
@@ -91,6 +94,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 // TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited
 // for again, which would take another ReadTimeout.
 func TestCloseAsksASilentServerOnce(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
@@ -117,6 +121,7 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 // TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called
 // names that one's lock.
 func TestUnderAnEndedHold(t *testing.T) {
+	t.Parallel()
 	c, _ := shared(t, nil)
 	lock := func(ctx context.Context, name string, opts ...holdfast.Option) *holdfast.Hold {
 		return take(ctx, t, rlock.New(c, name).Lock, opts...)
@@ -276,6 +281,7 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 
 // TestPanickingLogger: a log that panics harms nobody.
 func TestPanickingLogger(t *testing.T) {
+	t.Parallel()
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { panic("logger") }})})
 	for range 2 {
 		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(time.Second))

@@ -29,12 +29,12 @@ type proxied struct {
 
 func newProxied(t *testing.T, opts *holdfast.Options) *proxied {
 	t.Helper()
-	return proxiedTo(t, redistest.Start(t), opts)
+	return proxiedTo(t, redistest.Start(t), 200*time.Millisecond, opts)
 }
 
-func proxiedTo(t *testing.T, srv *redistest.Server, opts *holdfast.Options) *proxied {
+func proxiedTo(t *testing.T, srv *redistest.Server, read time.Duration, opts *holdfast.Options) *proxied {
 	t.Helper()
-	rdb, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
+	rdb, proxy := kindtest.Behind(t, srv.Addr(), read)
 	c := newClient(t, rdb, opts)
 	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
 }
@@ -65,6 +65,7 @@ func TestLooksLeaveNothingOpen(t *testing.T) {
 // TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before
 // the release is sent again. The waiter keeps it.
 func TestForceUnlockForcesOne(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	warm(t, p)
 	lock(t, p.mutex)
@@ -95,6 +96,7 @@ func warm(t *testing.T, p *proxied) {
 // TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been
 // sent, it runs when it goes on, some of it after the release that undoes it. Nothing stays.
 func TestStragglersOfAPausedServer(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	warm(t, p)
 	for range 5 {

@@ -24,9 +24,9 @@ import (
 )
 
 // newTimed is newProxied with a server whose clock can be moved.
-func newTimed(t *testing.T) *proxied {
+func newTimed(t *testing.T, read time.Duration) *proxied {
 	t.Helper()
-	return proxiedTo(t, redistest.Start(t, redistest.Clock()), nil)
+	return proxiedTo(t, redistest.Start(t, redistest.Clock()), read, nil)
 }
 
 // straggler abandons an acquisition that the network keeps, and returns it.
@@ -62,7 +62,7 @@ func arrives(t *testing.T, p *proxied, args []string, text string) {
 // TestLateAcquireRefusesItself: the network keeps an acquisition for longer than anybody waits for
 // it, and longer than it is given back.
 func TestLateAcquireRefusesItself(t *testing.T) {
-	p := newTimed(t)
+	p := newTimed(t, 200*time.Millisecond)
 	warm(t, p)
 	late := straggler(t, p)
 	p.proxy.Clear()
@@ -81,7 +81,7 @@ func TestLateAcquireRefusesItself(t *testing.T) {
 // TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more
 // round trip, and only one. It may be another server's clock.
 func TestServersClockIsSet(t *testing.T) {
-	p := newTimed(t)
+	p := newTimed(t, patience)
 	warm(t, p)
 	scripts := func() int {
 		before := p.proxy.Seen(script(lua.Acquire))
@@ -103,9 +103,7 @@ func TestServersClockIsSet(t *testing.T) {
 // TestSlowWay: the network keeps every request for longer than it may take. Each refusal gives the
 // next one more time, so that it gets there.
 func TestSlowWay(t *testing.T) {
-	p := newTimed(t)
-	p.client = newClient(t, redistest.NewClient(t, p.proxy.Addr()), nil)
-	p.mutex = rlock.New(p.client, "a")
+	p := newTimed(t, 3*time.Second)
 	warm(t, p)
 	before := p.proxy.Seen(script(lua.Acquire))
 	var slow []*faultproxy.Rule

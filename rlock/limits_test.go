@@ -103,6 +103,7 @@ func subscribers(rdb *redis.Client) int {
 // TestIdleClientIsSilent: after work and waiting, a client whose subscription has ended sends
 // nothing and holds neither a connection for messages nor a key.
 func TestIdleClientIsSilent(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	opts := &holdfast.Options{Lease: 3 * time.Second, Linger: 50 * time.Millisecond} // renewed every second

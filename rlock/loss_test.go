@@ -16,6 +16,7 @@ import (
 // TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its
 // data. The waiters get the lock one after another, the holder is told, and tokens go on growing.
 func TestServerRestartsEmpty(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	opts := &holdfast.Options{Lease: 2 * time.Second}
 	holder, waiter := newClient(t, srv.Client(t), opts), newClient(t, srv.Client(t), opts)
@@ -38,6 +39,7 @@ func TestServerRestartsEmpty(t *testing.T) {
 // TestTokensGrow: over clients, expiry, FLUSHALL, a token from the future (the clock was set back)
 // and SCRIPT FLUSH. The control is what a counter would do.
 func TestTokensGrow(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	var last uint64
@@ -72,6 +74,7 @@ func TestTokensGrow(t *testing.T) {
 
 // TestScriptFlush: the server forgets the scripts at every step.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second}), "a")
@@ -92,6 +95,7 @@ func TestScriptFlush(t *testing.T) {
 // TestOutOfMemory: Redis refuses writes. The lock says so; who holds one can still renew and
 // unlock.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second})
@@ -115,6 +119,7 @@ func TestOutOfMemory(t *testing.T) {
 // TestPermissions: the words for a user who may not do what a lock needs. (That each permission is missed is shown
 // by integration_test, TestWithoutAPermission.)
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	as := func(user string, rules ...any) *rlock.Mutex {

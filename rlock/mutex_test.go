@@ -101,6 +101,7 @@ func TestLeftLock(t *testing.T) {
 // TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it
 // had.
 func TestManyHoldsOfOneOwner(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	c, rdb := shared(t, nil)
 	prefix := uniqueName(t)

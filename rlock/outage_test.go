@@ -47,6 +47,7 @@ func unavailable(t *testing.T, err error, causes ...error) {
 // TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
 // server, knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
@@ -68,6 +69,7 @@ func TestOutageInTheLocalQueue(t *testing.T) {
 // TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
 // whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	h := lock(t, p.mutex)
 	p.proxy.Silence(true)
@@ -81,6 +83,7 @@ func TestKeptOutByItsOwnClient(t *testing.T) {
 
 // TestOutageAfterARefusal: somebody had it, and then the server was gone. Both are told.
 func TestOutageAfterARefusal(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)

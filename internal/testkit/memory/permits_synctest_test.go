@@ -3,7 +3,6 @@ package memory_test
 import (
 	"context"
 	"os"
-	"os/exec"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -245,12 +244,7 @@ func TestPermitsSeeFlaws(t *testing.T) {
 	} {
 		for _, promise := range promises {
 			t.Run(string(flaw)+", "+promise, func(t *testing.T) {
-				t.Parallel()
-				cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestPermits$/^"+promise+"$")
-				cmd.Env = append(os.Environ(), flawEnv+"="+string(flaw))
-				out, err := cmd.CombinedOutput()
-				require.Error(t, err, "the test sees nothing: %s", out)
-				require.Contains(t, string(out), "--- FAIL: TestPermits/")
+				requireBroken(t, "TestPermits", promise, string(flaw))
 			})
 		}
 	}

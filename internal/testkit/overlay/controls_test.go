@@ -59,13 +59,13 @@ var controls = map[string]string{
 	"LatePass":  "integration_test/controls.TestControls/a late pass finds nobody",
 	"HandBack":  "integration_test/controls.TestControls/who leaves hands back",
 
-	"KeptCalled": "rlock.TestKeptCalls",
+	"KeptCalled": "internal/testkit/memory.TestKeepControls/who calls while it is idle gets it",
 	"KeptWanted": "rlock.TestKeptAndWanted",
-	"KeptMissed": "rlock.TestKeptAndCallsMissed",
-	"KeptGap":    "rlock.TestKeptAfterAGap",
-	"KeptIdle":   "rlock.TestKeptForSoLong",
+	"KeptMissed": "internal/testkit/memory.TestKeepControls/it is given back when calls may have been missed",
+	"KeptGap":    "internal/testkit/memory.TestKeepControls/where some were not it is kept only after the server was asked",
+	"KeptIdle":   "internal/testkit/memory.TestKeepControls/it is given back when it was idle for as long as that, and no sooner",
 	"KeptAsk":    "rlock.TestKeptBeforeWhoCannotCall",
-	"KeptLeaves": "rlock.TestKeptWhileItLeaves",
+	"KeptLeaves": "internal/testkit/memory.TestKeepControls/its own client while it is being given back",
 	"KeptForced": "rlock.TestKeptAndForced",
 
 	"Withdraw":  "redlock.TestMinorityIsGivenBack",
