@@ -93,7 +93,7 @@ var troubles = map[string]scenario{
 		p.note("a reply was lost: count %d, unlock: %s", h.Count(), what(h.Unlock(context.Background())))
 	}},
 	"a plain lease ends": {kinds: alone, play: func(p *play) {
-		h := p.lock(p.locker(holdfast.Options{}), holdfast.Lease(100*time.Millisecond), holdfast.NoRenewal())
+		h := p.lock(p.locker(holdfast.Options{}), holdfast.Lease(2*time.Second), holdfast.NoRenewal())
 		next := p.lock(p.locker(holdfast.Options{}))
 		p.over(h)
 		p.note("a greater token: %v", next.Token() > h.Token())

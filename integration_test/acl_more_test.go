@@ -18,13 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// onOutermost runs a test about permissions on the servers of [aclPrograms].
-func onOutermost(t *testing.T, test func(t *testing.T, srv *redistest.Server)) {
-	for _, p := range aclPrograms(t) {
-		t.Run(p.Name, func(t *testing.T) { test(t, redistest.Start(t, redistest.Exec(p.Path))) })
-	}
-}
-
 // TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The
 // holder never lets go, so only an error ends the wait. Servers with permissions for channels close
 // the connection of a subscriber who lost one; for commands, and on Redis 6.0, the connection is
@@ -72,7 +65,8 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 // TestRespectStringsNeedsNoPermission: the rule of docs/security.md is enough beside a lock that is a
 // string. Without the right to GET the string is an error, as without the option, and is left alone.
 func TestRespectStringsNeedsNoPermission(t *testing.T) {
-	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rule, rdb, ctx := aclRule(srv, false), srv.Client(t), t.Context()
 		m := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), "orders:42", holdfast.RespectStrings())
 		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 200*time.Millisecond).Err())
@@ -94,7 +88,8 @@ func TestRespectStringsNeedsNoPermission(t *testing.T) {
 // TestLabelWithTheRule: with the rule clients say who they are, and see that they wait for each other.
 // Without the words for that they do neither, and their locks work.
 func TestLabelWithTheRule(t *testing.T) {
-	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rule, ctx := aclRule(srv, false), t.Context()
 		heard := make(chan holdfast.DeadlockEvent, 10)
 		o := &holdfast.Options{Label: "who", LongWait: 80 * time.Millisecond, Observer: &holdfast.Observer{
@@ -153,7 +148,8 @@ func TestLabelWithTheRule(t *testing.T) {
 // TestHandOffWithTheRule: the rule is enough for a lock that is handed on within a client, and
 // without the permission to count listeners it works too.
 func TestHandOffWithTheRule(t *testing.T) {
-	onOutermost(t, func(t *testing.T, srv *redistest.Server) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
 		counts := func(object string) bool { return strings.HasPrefix(object, "pubsub") }
 		rule := aclRule(srv, false)
 		crowd(t, as(t, srv, "limited", rule), "orders:42")

@@ -121,7 +121,7 @@ func TestLeastPrivilege(t *testing.T) {
 // on. Without each permission that only a cluster needs, nothing hangs.
 func TestLeastPrivilegeInACluster(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range aclPrograms(t) {
+	for _, p := range outermost(t) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
@@ -165,7 +165,7 @@ func without(rule, word string) string {
 // TestLeastPrivilegeUnderSentinel: the Sentinels have users of their own, since 6.2.
 func TestLeastPrivilegeUnderSentinel(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range aclPrograms(t) {
+	for _, p := range outermost(t) {
 		t.Run(p.Name, func(t *testing.T) {
 			t.Parallel()
 			s := redistest.StartSentinel(t, redistest.Exec(p.Path))

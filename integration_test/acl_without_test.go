@@ -200,20 +200,6 @@ func (s *aclRun) listens(channel string) bool {
 	return false
 }
 
-// aclPrograms are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest
-// Redis: which commands a script calls does not depend on the version.
-func aclPrograms(t *testing.T) []redistest.Program {
-	all := redistest.Programs(t) // sorted, with Valkey at the end
-	var some []redistest.Program
-	for i, p := range all {
-		newest := i == len(all)-1 || !p.Valkey && all[i+1].Valkey
-		if newest && !p.Valkey || !testing.Short() && (newest || i == 0) {
-			some = append(some, p)
-		}
-	}
-	return some
-}
-
 // TestWithoutAPermission: with exactly its rule all is permitted that a kind does. Then each permission is taken away
 // in turn: what needs it, by the tables of docs/security.md, says so at once, nothing else is hurt, and nothing stands
 // for ever.
@@ -225,7 +211,7 @@ func TestWithoutAPermission(t *testing.T) {
 			}
 			t.Parallel()
 			needs := neededBy(t, k)
-			for _, p := range aclPrograms(t) {
+			for _, p := range outermost(t) {
 				t.Run(p.Name, func(t *testing.T) {
 					t.Parallel()
 					on := aclMasters(t, p, max(k.masters, 1))

@@ -2,9 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -53,8 +51,10 @@ const killedWaiters, manyClaims = 7, 5
 // most, and not one for each of them: also where the server does not know who listens, as a cluster
 // before Redis 7.
 func TestFairKilledInCluster(t *testing.T) {
+	level.ForAll(t)
 	t.Parallel()
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
 		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
 		require.Less(t, claimsOfKilled(t, c), int64(manyClaims))
 		require.Less(t, claimsOfKilled(t, c, unknown()...), int64(manyClaims), "not known who listens")
@@ -64,6 +64,7 @@ func TestFairKilledInCluster(t *testing.T) {
 // TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for
 // each.
 func TestFairKilledInClusterControl(t *testing.T) {
+	level.ForAll(t)
 	t.Parallel()
 	c := redistest.StartCluster(t, 2, 1)
 	require.GreaterOrEqual(t, claimsOfKilled(t, c, unknown("since[id] = math.max(since[id] or 0, ended)", "")...),
@@ -113,10 +114,7 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n
 		}, patience, tick)
 	}
-	process := exec.Command(os.Args[0])
-	process.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", waitersEnv, node.Addr(), killedWaiters))
-	require.NoError(t, process.Start())
-	t.Cleanup(func() { _ = process.Process.Kill() })
+	process, _, _ := startProcess(t, waitersEnv, node.Addr(), killedWaiters)
 	queued(killedWaiters)
 	granted := make(chan error, 1)
 	go func() {

@@ -2,9 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"fmt"
-	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -73,20 +71,6 @@ func lockFairly(job string) error {
 	return <-failed
 }
 
-// startFair starts such a process. It is killed at the end of the test.
-func startFair(t *testing.T, srv *redistest.Server, goroutines int) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", fairEnv, srv.Addr(), goroutines))
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	return cmd
-}
-
 // fairQueue are those that wait, the next one first.
 func fairQueue(t *testing.T, rdb *redis.Client) []string {
 	t.Helper()
@@ -103,11 +87,12 @@ func fairGo(t *testing.T, rdb *redis.Client, n int) {
 // TestFairOverProcesses: 32 waiters in four processes are granted the lock in the order in which
 // they came to the server, a hundred times.
 func TestFairOverProcesses(t *testing.T) {
+	level.ForAll(t)
 	const processes, goroutines, rounds = 4, 8, 100
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	for range processes {
-		startFair(t, srv, goroutines)
+		startProcess(t, fairEnv, srv.Addr(), goroutines)
 	}
 	m := fairlock.New(newClient(t, rdb, nil), fairLock)
 	mixed := false // a round in which the processes took turns, so that it is the server's order and not a process's
@@ -157,7 +142,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		if hook != nil {
 			rdb.AddHook(hook)
 		}
-		cmd := startFair(t, srv, dead)
+		cmd, _, _ := startProcess(t, fairEnv, srv.Addr(), dead)
 		m := fairlock.New(newClient(t, rdb, nil), fairLock)
 		h, err := m.Lock(t.Context())
 		require.NoError(t, err)

@@ -1,11 +1,9 @@
 package integration_test
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -61,24 +59,11 @@ func handOn(job string) error {
 	return <-errs
 }
 
-// startChain starts such a process.
-func startChain(t *testing.T, srv *redistest.Server, goroutines int, lease time.Duration) (cmd *exec.Cmd,
-	tokens *bufio.Scanner) {
-	t.Helper()
-	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s", chainEnv, srv.Addr(), goroutines, lease))
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd, bufio.NewScanner(out)
-}
-
 // TestChainKilled: a process is killed while its goroutines hand the lock on. Another one gets it
 // when the lease has ended, with a token greater than all that the dead one had, or had reserved.
 func TestChainKilled(t *testing.T) {
 	srv := redistest.Start(t)
-	cmd, lines := startChain(t, srv, 8, 2*time.Second)
+	cmd, _, lines := startProcess(t, chainEnv, srv.Addr(), 8, 2*time.Second)
 	last := uint64(0)
 	for range 500 {
 		require.True(t, lines.Scan(), "the process ended")
@@ -104,8 +89,9 @@ func TestChainKilled(t *testing.T) {
 
 // TestShares: eight processes with four goroutines each want one lock always. Each gets at least
 // half of what would be fair. A turn of one of them is a few hundred grants, so many are counted.
-// No token is granted twice. Shares are chance, so this is for soak. What decides them, that clients take
-// turns and let each other go first, is shown without chance by TestTurns of the simulation.
+// No token is granted twice. Shares are chance, so this is for soak: if 400 turns of 250 grants were
+// drawn at random, one run of ten thousand would fail. What decides them, that clients take turns and
+// let each other go first, is shown without chance by TestTurns of the simulation.
 func TestShares(t *testing.T) {
 	level.ForSoak(t)
 	const processes, grants = 8, 100_000
@@ -118,7 +104,7 @@ func TestShares(t *testing.T) {
 	var group sync.WaitGroup
 	var cmds []*exec.Cmd
 	for i := range processes {
-		cmd, lines := startChain(t, srv, 4, 10*time.Second)
+		cmd, _, lines := startProcess(t, chainEnv, srv.Addr(), 4, 10*time.Second)
 		cmds = append(cmds, cmd)
 		group.Go(func() {
 			for lines.Scan() {

@@ -90,10 +90,9 @@ func (j *javaWaiter) unlock(t *testing.T, publish string) {
 }
 
 // TestJavaWaitsForAThrong: a client's goroutines hand the lock on among each other without end. A
-// waiter of Redisson's gets it, and they get it back. On all versions: the server has to tell who
-// listens.
+// waiter of Redisson's gets it, and they get it back.
 func TestJavaWaitsForAThrong(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rdb := srv.Client(t)
 		m := rlock.New(newClient(t, rdb, nil), "foo")

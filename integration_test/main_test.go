@@ -72,3 +72,31 @@ func waitFor(ctx context.Context, t *testing.T, m *rlock.Mutex) <-chan struct{} 
 	}()
 	return done
 }
+
+// onAllServers runs a test on every server program there is.
+func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
+	for _, p := range redistest.Programs(t) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
+// outermost are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest
+// Redis: for what does not depend on the version, such as which commands a script calls.
+func outermost(t *testing.T) []redistest.Program {
+	all := redistest.Programs(t) // sorted, with Valkey at the end
+	var some []redistest.Program
+	for i, p := range all {
+		newest := i == len(all)-1 || !p.Valkey && all[i+1].Valkey
+		if newest && !p.Valkey || !testing.Short() && (newest || i == 0) {
+			some = append(some, p)
+		}
+	}
+	return some
+}
+
+// onOutermost runs a test on the servers of [outermost].
+func onOutermost(t *testing.T, test func(t *testing.T, p redistest.Program)) {
+	for _, p := range outermost(t) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"testing"
 	"time"
@@ -68,15 +67,7 @@ func TestPausedBeyondItsLease(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	ctx := t.Context()
-	late := exec.Command(os.Args[0])
-	late.Env = append(os.Environ(), lateEnv+"="+srv.Addr())
-	in, err := late.StdinPipe()
-	require.NoError(t, err)
-	out, err := late.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, late.Start())
-	t.Cleanup(func() { _ = late.Process.Kill() })
-	lines := bufio.NewScanner(out)
+	late, in, lines := startProcess(t, lateEnv, srv.Addr())
 	require.True(t, lines.Scan())
 	old, err := strconv.ParseUint(lines.Text(), 10, 64)
 	require.NoError(t, err)

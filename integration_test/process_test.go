@@ -5,6 +5,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strconv"
@@ -79,17 +80,20 @@ func work(job string) error {
 	return c.Close(ctx)
 }
 
-// startWorker starts a worker process, killed at the end of the test if it still runs. lines are
-// what it prints.
-func startWorker(t *testing.T, srv *redistest.Server, rounds int) (cmd *exec.Cmd, lines *bufio.Scanner) {
+// startProcess starts the test binary as one of the processes of [TestMain], killed at the end of the test if it still
+// runs. in is what it reads, and lines are what it prints.
+func startProcess(t *testing.T, env string, job ...any) (cmd *exec.Cmd, in io.Writer, lines *bufio.Scanner) {
 	t.Helper()
 	cmd = exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d", workerEnv, srv.Addr(), rounds))
+	cmd.Env = append(os.Environ(), env+"="+strings.TrimSpace(fmt.Sprintln(job...)))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	return cmd, bufio.NewScanner(out)
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	return cmd, in, bufio.NewScanner(out)
 }
 
 // TestTwoProcesses: two processes hand a lock with a lease of 30 s to and fro, 200 times each. None
@@ -100,7 +104,7 @@ func TestTwoProcesses(t *testing.T) {
 	var cmds [2]*exec.Cmd
 	var lines [2]*bufio.Scanner
 	for i := range cmds {
-		cmds[i], lines[i] = startWorker(t, srv, rounds)
+		cmds[i], _, lines[i] = startProcess(t, workerEnv, srv.Addr(), rounds)
 	}
 	seen := map[string]bool{}
 	for i := range cmds {
@@ -123,7 +127,7 @@ func TestTwoProcesses(t *testing.T) {
 // its lease has ended, with a greater token.
 func TestHolderKilled(t *testing.T) {
 	srv := redistest.Start(t)
-	cmd, lines := startWorker(t, srv, 0)
+	cmd, _, lines := startProcess(t, workerEnv, srv.Addr(), 0)
 	require.True(t, lines.Scan())
 	first, err := strconv.ParseUint(lines.Text(), 10, 64)
 	require.NoError(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -79,7 +80,8 @@ func directly(t *testing.T, masters []*redistest.Server) (list []*redis.Client) 
 // TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five
 // know of stands, nobody else gets the lock, and the two are asked to take it back.
 func TestQuorumClock(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
+	level.ForAll(t)
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
 		rdbs, ctx := directly(t, masters), t.Context()
@@ -120,7 +122,8 @@ func TestQuorumClock(t *testing.T) {
 // is greater, the first one is told by a renewal that reaches a majority, and the second one's lock
 // is not touched.
 func TestQuorumClockWeakness(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
+	level.ForAll(t)
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
 		rdbs, ctx := directly(t, masters), t.Context()

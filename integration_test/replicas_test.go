@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -58,6 +59,7 @@ func knowsWAITAOF(t *testing.T, srv *redistest.Server) bool {
 // TestReplicasConfirm: on every version, the grant is at the replica when it is told, and it is
 // none if the replica stands still.
 func TestReplicasConfirm(t *testing.T) {
+	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		r, replica := startWithReplica(t, p)
@@ -113,6 +115,7 @@ func TestReplicasConfirm(t *testing.T) {
 // TestReplicasConfirmOnDisk: only replicas with an append-only file count; a server that does not
 // know WAITAOF says so.
 func TestReplicasConfirmOnDisk(t *testing.T) {
+	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		r, replica := startWithReplica(t, p)
@@ -198,6 +201,7 @@ func TestFailoverAndReplicas(t *testing.T) {
 // TestDemotedWhileReplicasAreWaitedFor: the server is made a replica while it waits for its own.
 // The new one is asked then.
 func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
+	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		r := redistest.StartReplicated(t, 2, redistest.Exec(p.Path))
@@ -260,6 +264,7 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 
 // TestReplicasWithTheRule: what it takes more than the rule, and what is said without.
 func TestReplicasWithTheRule(t *testing.T) {
+	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		r, replica := startWithReplica(t, p)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -103,7 +104,8 @@ func TestFenceManyArguments(t *testing.T) {
 // TestFenceInACluster: key and token are in one slot whatever the key, and redirections are
 // followed.
 func TestFenceInACluster(t *testing.T) {
-	onAllServers(t, func(t *testing.T, p redistest.Program) {
+	level.ForAll(t)
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
 		rdb, ctx := redistest.StartCluster(t, 3, 0, redistest.Exec(p.Path)).Client(t), t.Context()
 		g := fence.NewRedis(rdb)

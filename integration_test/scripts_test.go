@@ -12,13 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// onAllServers runs a test on every server program there is.
-func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) { test(t, p) })
-	}
-}
-
 // allRows are the rows of all scripts.
 func allRows() []row {
 	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, renewRows, stateRows,

@@ -52,7 +52,7 @@ func (w writer) State(ctx context.Context) (holdfast.State, error) {
 // eachKind runs a test for each kind of lock on each topology. They run one after the other on one
 // topology, since a lock of one kind holds up that of the other with the same name.
 func eachKind(t *testing.T, topologies topology.Kind, test func(t *testing.T, top topology.Topology, k kind)) {
-	topology.Each(t, topologies, func(t *testing.T, top topology.Topology) {
+	topology.EachOutermost(t, topologies, func(t *testing.T, top topology.Topology) {
 		for _, k := range kinds {
 			t.Run(k.name, func(t *testing.T) { test(t, top, k) })
 		}

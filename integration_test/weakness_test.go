@@ -34,7 +34,8 @@ func TestTwoInside(t *testing.T) {
 		"clock jumps the lease": func(t *testing.T, srv *redistest.Server) { srv.MoveClock(t, 2*weakLease) },
 	} {
 		t.Run(fault, func(t *testing.T) {
-			onAllServers(t, func(t *testing.T, program redistest.Program) {
+			t.Parallel()
+			onOutermost(t, func(t *testing.T, program redistest.Program) {
 				t.Parallel()
 				srv := redistest.Start(t, redistest.Exec(program.Path), redistest.Clock())
 				first, second := srv.Client(t), srv.Client(t)
@@ -60,7 +61,7 @@ func TestFailoverLosesWrites(t *testing.T) {
 // TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is
 // safe, and tokens grow on.
 func TestClockSetBack(t *testing.T) {
-	onAllServers(t, func(t *testing.T, program redistest.Program) {
+	onOutermost(t, func(t *testing.T, program redistest.Program) {
 		t.Parallel()
 		srv := redistest.Start(t, redistest.Exec(program.Path), redistest.Clock())
 		m := rlock.New(newClient(t, srv.Client(t), nil), "weak")

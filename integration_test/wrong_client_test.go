@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -16,6 +17,7 @@ import (
 // TestClientOfOneNode: a client of one server is given a node of a cluster. Names that belong to
 // another node fail at once, and the error says what to use.
 func TestClientOfOneNode(t *testing.T) {
+	level.ForAll(t)
 	node := redistest.StartCluster(t, 2, 0).Nodes[0]
 	c := newClient(t, node.Client(t), &holdfast.Options{RetryBudget: time.Hour}) // at once, or not in this test
 	var failed error
@@ -32,6 +34,7 @@ func TestClientOfOneNode(t *testing.T) {
 
 // TestClientOfAReplica: the error says what to do.
 func TestClientOfAReplica(t *testing.T) {
+	level.ForAll(t)
 	replica := redistest.StartReplicated(t, 1).Replicas()[0]
 	c := newClient(t, replica.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	_, err := rlock.New(c, "a").Lock(t.Context())

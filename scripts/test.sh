@@ -94,13 +94,13 @@ changed() {
       }'
 }
 
-# tests FLAGS... runs all tests of the chosen packages in one call. Three packages share a core, since most tests wait
-# for servers.
+# tests FLAGS... runs all tests of the chosen packages in one call. Three packages share a core, and in each of them four
+# tests that may run beside others, since most tests wait for servers.
 tests() {
   # The race detector looks at all code but the models'. They are computations of one goroutine, as arch_test.go
   # checks, on millions of states, and take four times as long under it.
   go test -race -gcflags='github.com/holdfast-go/holdfast/internal/testkit/model/...=-race=false' -count=1 -timeout 30m \
-    -p $((3 * $(nproc))) -overlay "$overlay" -json "$@" 2>&1 |
+    -p $((3 * $(nproc))) -parallel $((4 * $(nproc))) -overlay "$overlay" -json "$@" 2>&1 |
     go run scripts/testsum.go "$results" || fail "tests"
 }
 

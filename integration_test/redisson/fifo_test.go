@@ -21,7 +21,7 @@ import (
 // takes its place.
 func TestFifo(t *testing.T) {
 	t.Parallel()
-	topology.EachProcess(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	topology.EachOutermost(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		rounds := 20
 		if level.Soaking() {
 			rounds = 200

@@ -26,7 +26,7 @@ func TestLocks(t *testing.T) {
 		{"watchdogs", watchdogs},
 		{"force", force},
 	}
-	topology.EachProcess(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
+	topology.EachOutermost(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		f := newFleet(t, top)
 		for _, k := range kinds {
 			for _, st := range stories {

@@ -30,7 +30,7 @@ func TestSettings(t *testing.T) {
 	for _, row := range rows {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			each := topology.EachProcess
+			each := topology.EachOutermost
 			if testing.Short() || !row.ours.ClassicPubSub { // a prefix is the clients' business
 				each = topology.EachLocal
 			}

@@ -125,7 +125,7 @@ func TestDeath(t *testing.T) {
 	}
 	topology.EachLocal(t, topology.Single|topology.Sentinel, test)
 	// where it matters whether the server knows who listens, so with and without sharded channels
-	topology.EachProcess(t, topology.Cluster, test)
+	topology.EachOutermost(t, topology.Cluster, test)
 }
 
 // javaDies kills a process of Redisson's.

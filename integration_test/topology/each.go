@@ -55,16 +55,20 @@ func quickly(t *testing.T, kinds Kind) Kind {
 // level has single servers only.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
-	each(t, kinds, len(opts) == 0, test, opts)
+	each(t, kinds, some{containers: len(opts) == 0}, test, opts)
 }
 
-// EachProcess is [Each] without containers: for what takes long, and is the same however a server is started.
-func EachProcess(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
+// EachOutermost is [Each] without containers, and for a single server too in the oldest and the newest Redis and the newest
+// Valkey only: for what takes long, and does not depend on what a version can do.
+func EachOutermost(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
 	t.Helper()
-	each(t, kinds, false, test, nil)
+	each(t, kinds, some{outermost: true}, test, nil)
 }
 
-func each(t *testing.T, kinds Kind, containers bool, test func(t *testing.T, top Topology), opts []redistest.Option) {
+// some is which servers a test is for.
+type some struct{ containers, outermost bool }
+
+func each(t *testing.T, kinds Kind, which some, test func(t *testing.T, top Topology), opts []redistest.Option) {
 	t.Helper()
 	ran := 0
 	kinds = quickly(t, kinds)
@@ -72,7 +76,7 @@ func each(t *testing.T, kinds Kind, containers bool, test func(t *testing.T, top
 		if kinds&kind == 0 {
 			continue
 		}
-		for _, c := range choose(t, kind, containers) {
+		for _, c := range choose(t, kind, which) {
 			ran++
 			t.Run(c.name, func(t *testing.T) {
 				t.Parallel()
@@ -101,7 +105,7 @@ type choice struct {
 }
 
 // choose lists what a kind is tested with.
-func choose(t *testing.T, kind Kind, containers bool) []choice {
+func choose(t *testing.T, kind Kind, which some) []choice {
 	t.Helper()
 	programs := redistest.Programs(t)
 	dir, docker := os.Getenv(redistest.ServersEnv), os.Getenv(DockerEnv) == "1"
@@ -115,7 +119,7 @@ func choose(t *testing.T, kind Kind, containers bool) []choice {
 	if dir != "" {
 		missing = lacking(kind, programs)
 	}
-	if kind != Single {
+	if kind != Single || which.outermost {
 		programs = outermost(programs)
 	}
 	var choices []choice
@@ -126,7 +130,7 @@ func choose(t *testing.T, kind Kind, containers bool) []choice {
 		choices = append(choices, choice{name: kind.String() + "/" + name + "/process", missing: "no program of " +
 			name + " in " + dir})
 	}
-	if docker && containers {
+	if docker && which.containers {
 		for _, l := range images(kind) {
 			choices = append(choices, choice{name: kind.String() + "/" + l.Name + "/container", image: l.Image})
 		}

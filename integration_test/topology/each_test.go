@@ -43,7 +43,7 @@ func TestMissingVersionsAreNamed(t *testing.T) {
 func TestEveryKindIsChosenOnceAVersion(t *testing.T) {
 	for kind := Single; kind <= Masters; kind <<= 1 {
 		seen := map[string]bool{}
-		for _, c := range choose(t, kind, true) {
+		for _, c := range choose(t, kind, some{containers: true}) {
 			require.False(t, seen[c.name], c.name)
 			seen[c.name] = true
 		}
