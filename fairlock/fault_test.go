@@ -47,18 +47,7 @@ func newLine(t *testing.T) *line {
 // drained unlocks, lets the waiters have their turns, in this order, and looks what is left.
 func (l *line) drained(waiters ...*kindtest.Pending) {
 	l.Helper()
-	last := l.held
-	for _, w := range waiters {
-		require.NoError(l, last.Unlock(l.Context()))
-		next := w.Hold()
-		require.Greater(l, next.Token(), last.Token())
-		last = next
-	}
-	require.NoError(l, last.Unlock(l.Context()))
-	eventually(l.T, "nothing is left", func() bool {
-		return l.rdb.Exists(l.Context(), "line", "redisson_lock_queue:{line}",
-			"redisson_lock_timeout:{line}").Val() == 0
-	})
+	drain(l.T, l.rdb, "line", l.held, waiters...)
 }
 
 // TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in

@@ -54,6 +54,27 @@ func foreign(t *testing.T, rdb *redis.Client, name, owner string, counts time.Du
 	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: end, Member: owner}).Err())
 }
 
+// drain has the holder of a lock and its waiters have their turns, in this order, and looks what is left.
+func drain(t *testing.T, rdb *redis.Client, name string, last *holdfast.Hold, waiters ...*kindtest.Pending) {
+	t.Helper()
+	for _, w := range waiters {
+		unlock(t, last)
+		next := w.Hold()
+		require.Greater(t, next.Token(), last.Token())
+		last = next
+	}
+	unlock(t, last)
+	empty(t, rdb, name)
+}
+
+// empty waits until nobody has a lock, nor a place.
+func empty(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	eventually(t, "nothing is left", func() bool {
+		return rdb.Exists(t.Context(), name, "redisson_lock_queue:{"+name+"}", "redisson_lock_timeout:{"+name+"}").Val() == 0
+	})
+}
+
 // TestKind: what every kind of lock promises.
 func TestKind(t *testing.T) {
 	srv := kindtest.Single(t,

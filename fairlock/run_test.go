@@ -56,22 +56,7 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 // drained lets these have their turns, in this order, and looks what is left.
 func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
 	l.t.Helper()
-	for _, w := range waiters {
-		unlock(l.t, last)
-		next := w.Hold()
-		require.Greater(l.t, next.Token(), last.Token())
-		last = next
-	}
-	unlock(l.t, last)
-	l.empty()
-}
-
-func (l *runLine) empty() {
-	l.t.Helper()
-	eventually(l.t, "nothing is left", func() bool {
-		return l.rdb.Exists(l.t.Context(), l.name, "redisson_lock_queue:{"+l.name+"}",
-			"redisson_lock_timeout:{"+l.name+"}").Val() == 0
-	})
+	drain(l.t, l.rdb, l.name, last, waiters...)
 }
 
 // runEnd is a message behind those that are counted.
@@ -246,7 +231,7 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy.Silence(false)
 		unlock(t, other)
 		kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
-		l.empty()
+		empty(t, l.rdb, l.name)
 	}
 }
 

@@ -90,42 +90,17 @@ func (p *party) votes() (n int) {
 	return n
 }
 
-// crowd has goroutines of one process take the lock after one another, and returns their tokens in
-// the order of their turns.
-func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []uint64) {
-	t.Helper()
-	var g sync.WaitGroup
-	for range goroutines {
-		g.Go(func() {
-			for range rounds {
-				h, err := m.Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				tokens = append(tokens, h.Token()) // the race detector watches
-				if err := h.Unlock(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	g.Wait()
-	return tokens
-}
-
 // In a process the lock goes from hand to hand: far fewer votes than grants, and tokens grow.
 func TestHandOff(t *testing.T) {
 	t.Parallel()
 	l, p, m := newParty(t, 3, nil)
 	require.NoError(t, use(t.Context(), m))
 	before := p.votes()
-	tokens := crowd(t, m, 16, 50)
+	tokens := kindtest.Chain(t, m, 16, 50)
 	require.IsIncreasing(t, tokens)
-	require.Len(t, tokens, 16*50)
 	require.Less(t, p.votes()-before, 3*16*50/2)
 	before = p.votes()
-	crowd(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
+	kindtest.Chain(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
 	require.GreaterOrEqual(t, p.votes()-before, 2*4*5, "the control: each asks for itself")
 	p.close(t)
 	l.nothingLeft(m.Name())
@@ -184,7 +159,7 @@ func TestHandOffAndOutage(t *testing.T) {
 	require.NoError(t, use(t.Context(), m))
 	l.masters[1].Pause()
 	l.masters[4].Kill()
-	require.IsIncreasing(t, crowd(t, m, 8, 100))
+	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 	l.masters[1].Resume()
-	require.IsIncreasing(t, crowd(t, m, 8, 100))
+	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 }

@@ -18,8 +18,11 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
+// TestMain lets three tests run beside each other, whatever the command line says: each has up to five servers, and a
+// master that has not answered for a second is a silent one here.
 func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "6") // tests on real servers mostly wait
+	flag.Parse()
+	_ = flag.Set("test.parallel", "3")
 	redistest.Main(m)
 }
 
@@ -61,7 +64,7 @@ type party struct {
 // party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
 func (l *lab) party(opts *holdfast.Options) *party {
 	l.Helper()
-	return l.patient(opts, 500*time.Millisecond)
+	return l.patient(opts, time.Second)
 }
 
 // newParty makes some masters, one process and a lock of its.

@@ -59,6 +59,15 @@ func TestInput(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, what)
 	}
+	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
+		_, state := m.State(t.Context())
+		_, force := m.ForceUnlock(t.Context())
+		require.ErrorIs(t, state, holdfast.ErrInvalid)
+		require.ErrorIs(t, force, holdfast.ErrInvalid)
+	}
+	require.NoError(t, p.clients[0].Close(t.Context()))
+	_, err := p.mutex("a").ForceUnlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
 // Two clients that reach one server have two votes by one master.

@@ -190,7 +190,7 @@ func TestContestedHoldSettlesControl(t *testing.T) {
 func restartBehindProxy(t *testing.T) error {
 	t.Helper()
 	l := newClockLab(t, 5)
-	opts := &holdfast.Options{Lease: 3 * time.Second, RetryBudget: 300 * time.Millisecond}
+	opts := &holdfast.Options{Lease: 10 * time.Second, RetryBudget: 300 * time.Millisecond}
 	a, b := l.party(opts), l.party(opts)
 	for _, proxy := range b.proxies {
 		proxy.KeepConnections()

@@ -278,24 +278,6 @@ func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 	require.Equal(t, 3, l.held(m.Name()))
 }
 
-// Input that cannot work is refused before anything is sent.
-func TestStateInput(t *testing.T) {
-	t.Parallel()
-	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
-		_, err := m.State(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		_, err = m.ForceUnlock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-	}
-	p := newLab(t, 3).party(nil)
-	require.NoError(t, p.clients[0].Close(t.Context()))
-	m := p.mutex("a")
-	_, err := m.State(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-	_, err = m.ForceUnlock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-}
-
 // forced is a hold that one process has, of a lock that one process frees although nobody waits for
 // it. A hook is put before the masters of the one that frees it.
 type forced struct {

@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"testing"
 	"time"
 
@@ -19,10 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-func TestMain(m *testing.M) {
-	_ = flag.Set("test.parallel", "4") // tests on real servers mostly wait
-	redistest.Main(m)
-}
+func TestMain(m *testing.M) { redistest.Main(m) }
 
 const patience = kindtest.Patience
 
@@ -35,6 +31,7 @@ var (
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
 	shared     = kindtest.Shared
+	chain      = kindtest.Chain
 )
 
 // count is an owner's hold count in Redis, 0 if it holds nothing.

@@ -116,23 +116,29 @@ func TestOutageAfterARefusal(t *testing.T) {
 	unlock(t, h)
 }
 
+// refusedOnce is a client that is refused its first connection. The next ones take as long as the test, as those to
+// a server that drops packets.
+func refusedOnce(t *testing.T, o redis.Options) (rdb *redis.Client, dials *atomic.Int64) {
+	refusedDials(t)
+	over := make(chan struct{})
+	dials = new(atomic.Int64)
+	o.Addr, o.ReadTimeout = "127.0.0.1:1", 100*time.Millisecond
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if dials.Add(1) > 1 {
+			<-over
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	rdb = redis.NewClient(&o)
+	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	return rdb, dials
+}
+
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
 	t.Parallel()
-	over := make(chan struct{})
-	var dials atomic.Int64
-	rdb := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				<-over // as of a server that drops packets
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		},
-	})
-	refusedDials(t)
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	rdb, dials := refusedOnce(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	c := newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	_, err := rlock.New(c, "a").Lock(t.Context())
 	unavailable(t, err, syscall.ECONNREFUSED)
@@ -252,19 +258,7 @@ func asks(t *testing.T, rdb *redis.Client) map[string]error {
 // also if the budget is over in the middle of go-redis's attempts to make one.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	t.Parallel()
-	refusedDials(t)
-	over := make(chan struct{})
-	var dials atomic.Int64
-	rdb := redis.NewClient(&redis.Options{
-		DialerRetries: 2, DialerRetryTimeout: time.Millisecond, ReadTimeout: 100 * time.Millisecond,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				<-over // the budget is over meanwhile
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		},
-	})
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	rdb, _ := refusedOnce(t, redis.Options{DialerRetries: 2, DialerRetryTimeout: time.Millisecond})
 	for op, err := range asks(t, rdb) {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
 		require.ErrorContains(t, err, "no answer within Options.RetryBudget", op)
