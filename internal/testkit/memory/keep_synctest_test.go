@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 )
 
@@ -85,10 +87,22 @@ func (k *keeper) forFree(opts ...holdfast.Option) uint64 {
 	return token
 }
 
-// TestKeep: when a kept lock is given back, and to whom it is given: what is a matter of moments, or of many unlocks. The rest is
-// in package rlock, with controls.
+// TestKeep: when a kept lock is given back, and to whom it is given.
 func TestKeep(t *testing.T) {
+	if without, ok := keepControls[os.Getenv(flawEnv)]; ok {
+		without.Drop()
+	}
 	for name, test := range map[string]func(*keeper){
+		"it is taken without asking, with greater tokens": func(k *keeper) {
+			last := k.pair(k.mine)
+			require.True(k, k.kept())
+			for range 10 {
+				token := k.forFree()
+				require.Greater(k, token, last)
+				last = token
+			}
+			require.Greater(k, k.lock(k.mine).Token(), last)
+		},
 		"it is given back when it was idle for as long as that, and no sooner": func(k *keeper) {
 			k.pair(k.mine)
 			<-time.After(keptFor / 2)
@@ -101,6 +115,13 @@ func TestKeep(t *testing.T) {
 			require.Zero(k, k.server.Called("a"), "nor are calls heard any more")
 		},
 		"the last holder says for how long": func(k *keeper) {
+			k.pair(k.mine, holdfast.Keep(time.Hour))
+			k.forFree(holdfast.Keep(time.Second))
+			<-time.After(time.Second)
+			synctest.Wait()
+			require.False(k, k.kept())
+		},
+		"also if that is longer": func(k *keeper) {
 			k.pair(k.mine, holdfast.Keep(time.Minute))
 			k.forFree(holdfast.Keep(time.Hour))
 			<-time.After(time.Hour - 1)
@@ -118,6 +139,35 @@ func TestKeep(t *testing.T) {
 			k.unlock(h) // the server was asked too long ago, and is asked again
 			require.True(k, k.kept())
 			k.forFree()
+		},
+		"who calls while it is idle gets it": func(k *keeper) {
+			token := k.pair(k.mine)
+			start := time.Now()
+			h := k.lock(k.other)
+			require.Zero(k, time.Since(start))
+			require.Greater(k, h.Token(), token)
+			k.refused(k.mine)
+			k.unlock(h)
+		},
+		"who calls while it is held gets it then": func(k *keeper) {
+			k.pair(k.mine)
+			h := k.lock(k.mine)
+			got := k.inBackground(k.other)
+			require.Empty(k, got)
+			<-h.Wanted()
+			require.NoError(k, h.Context().Err())
+			start := time.Now()
+			k.unlock(h)
+			k.unlock(<-got)
+			require.Zero(k, time.Since(start))
+		},
+		"who asks once while it is held finds it free then": func(k *keeper) {
+			k.pair(k.mine)
+			h := k.lock(k.mine)
+			k.refused(k.other)
+			<-h.Wanted()
+			k.unlock(h)
+			require.False(k, k.kept())
 		},
 		"two who call each get it": func(k *keeper) {
 			k.pair(k.mine)
@@ -154,7 +204,7 @@ func TestKeep(t *testing.T) {
 				<-time.After(time.Second)
 				h := k.lock(k.other)
 				synctest.Wait()
-				require.Equal(k, h.Owner(), k.server.Owner("a"))
+				require.Equal(k, []string{h.Owner()}, k.server.Owners("a"))
 				k.unlock(h)
 			}
 		},
@@ -166,12 +216,24 @@ func TestKeep(t *testing.T) {
 				h, err := k.mine.TryLock(k.Context())
 				require.NoError(k, err, "nobody else has it")
 				synctest.Wait()
-				require.Equal(k, h.Owner(), k.server.Owner("a"))
+				require.Equal(k, []string{h.Owner()}, k.server.Owners("a"))
 				require.NoError(k, h.Context().Err())
 				require.Greater(k, h.Token(), last)
 				last = h.Token()
 				k.unlock(h)
 			}
+		},
+		"its own client while it is being given back": func(k *keeper) {
+			k.server.ReleaseTakes = time.Second
+			token := k.pair(k.mine)
+			k.refused(k.other) // which calls
+			start := time.Now()
+			h, err := k.mine.TryLock(k.Context())
+			require.NoError(k, err, "it waits for that")
+			require.Equal(k, time.Second, time.Since(start))
+			require.Greater(k, h.Token(), token)
+			require.Equal(k, []string{h.Owner()}, k.server.Owners("a"))
+			k.unlock(h)
 		},
 		"who waits for that gives up at its time": func(k *keeper) {
 			k.server.ReleaseTakes = 10 * time.Second
@@ -187,7 +249,7 @@ func TestKeep(t *testing.T) {
 		},
 		"a lock that is lost while it is kept is asked for": func(k *keeper) {
 			token := k.pair(k.mine, holdfast.Keep(time.Hour))
-			k.server.Take("a")
+			k.server.Take("a", k.server.Owners("a")[0])
 			<-time.After(time.Minute) // a renewal has seen it
 			require.Zero(k, k.server.Called("a"))
 			before := k.server.Asked()
@@ -201,7 +263,7 @@ func TestKeep(t *testing.T) {
 			k.server.Give("a", "somebody", time.Hour)
 			<-time.After(time.Minute)
 			k.refused(k.mine)
-			require.Equal(k, "somebody", k.server.Owner("a"))
+			require.Equal(k, []string{"somebody"}, k.server.Owners("a"))
 		},
 		"a lock that is lost unseen is lost by the next holder": func(k *keeper) {
 			k.pair(k.mine, holdfast.Keep(time.Hour))
@@ -210,7 +272,7 @@ func TestKeep(t *testing.T) {
 			<-h.Context().Done()
 			require.ErrorIs(k, context.Cause(h.Context()), holdfast.ErrLost)
 			require.ErrorIs(k, h.Unlock(k.Context()), holdfast.ErrLost)
-			require.Equal(k, "somebody", k.server.Owner("a"))
+			require.Equal(k, []string{"somebody"}, k.server.Owners("a"))
 		},
 		"Close gives it back": func(k *keeper) {
 			k.pair(k.mine)
@@ -226,6 +288,30 @@ func TestKeep(t *testing.T) {
 			k.refused(k.other)
 			require.NoError(k, k.client.Close(k.Context()))
 			require.False(k, k.kept())
+		},
+		"it is given back when calls may have been missed": func(k *keeper) {
+			k.pair(k.mine)
+			k.server.Interrupt("a", true)
+			synctest.Wait()
+			require.False(k, k.kept())
+		},
+		"it is not kept while none are heard": func(k *keeper) {
+			k.pair(k.mine)
+			h := k.lock(k.mine)
+			k.server.Interrupt("a", true)
+			k.unlock(h)
+			require.False(k, k.kept())
+		},
+		"where some were not it is kept only after the server was asked": func(k *keeper) {
+			k.pair(k.mine)
+			h := k.lock(k.mine)
+			k.server.Interrupt("a", true)
+			k.server.Interrupt("a", false)
+			before := k.server.Asked()
+			k.unlock(h)
+			require.True(k, k.kept())
+			require.Greater(k, k.server.Asked(), before)
+			k.forFree()
 		},
 		"kept in vain it is released at once, for twice as many unlocks each time": func(k *keeper) {
 			for _, released := range []int{2, 4, 8, 16, 32, 64, 128, 256, 256} {
@@ -248,5 +334,22 @@ func TestKeep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(newKeeper(t)) })
 		})
+	}
+}
+
+// keepControls are the promises that are not kept without a defence.
+var keepControls = map[string]*defence.Switch{
+	"who calls while it is idle gets it":                                   &defence.KeptCalled,
+	"it is given back when it was idle for as long as that, and no sooner": &defence.KeptIdle,
+	"its own client while it is being given back":                          &defence.KeptLeaves,
+	"it is given back when calls may have been missed":                     &defence.KeptMissed,
+	"where some were not it is kept only after the server was asked":       &defence.KeptGap,
+}
+
+// TestKeepControls: each fails without it, in a process of its own.
+func TestKeepControls(t *testing.T) {
+	defence.Need(t)
+	for promise := range keepControls {
+		t.Run(promise, func(t *testing.T) { requireBroken(t, "TestKeep", promise, promise) })
 	}
 }
