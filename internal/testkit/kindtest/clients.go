@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // The packages of the kinds have what is in this file under short names, in their main_test.go.
@@ -67,11 +66,18 @@ func Hooked(rdb *redis.Client, hooks ...redis.Hook) *redis.Client {
 	return rdb
 }
 
+// script is one of package lua, which a suite for all kinds does not know.
+type script interface {
+	Name() string
+	Hash() string
+	Text() string
+}
+
 // Script matches the first sending of a script that the server may or may not know already.
-func Script(s *lua.Script) func(args []string) bool { return faultproxy.Script(s.Hash()) }
+func Script(s script) func(args []string) bool { return faultproxy.Script(s.Hash()) }
 
 // Load makes scripts known to a server, so that each call of them is one request.
-func Load(t testing.TB, rdb *redis.Client, scripts ...*lua.Script) {
+func Load[S script](t testing.TB, rdb *redis.Client, scripts ...S) {
 	t.Helper()
 	for _, s := range scripts {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
@@ -89,7 +95,7 @@ func EachFault(t *testing.T, test func(t *testing.T, fault faultproxy.Action)) {
 }
 
 // Strike has the next sending of a script meet a fault, and demands that it has when the test ends.
-func Strike(t *testing.T, proxy *faultproxy.Proxy, s *lua.Script, fault faultproxy.Action) {
+func Strike(t *testing.T, proxy *faultproxy.Proxy, s script, fault faultproxy.Action) {
 	t.Helper()
 	proxy.Clear()
 	rule := proxy.On(Script(s), 1, fault)
