@@ -65,17 +65,6 @@ func TestRenewAll(t *testing.T) {
 	}
 }
 
-// TestRenewAllIsForRenewals: other calls go as they are.
-func TestRenewAllIsForRenewals(t *testing.T) {
-	f := newFixture(t)
-	f.acquire("a", "0")
-	results := RenewAll(t.Context(), f.rdb, []Call{State.Call(f.name, f.token),
-		Renew.Call(f.name, f.token, "a", 60000, 3600000)})
-	require.Equal(t, "a", results[0].Reply.Text(0))
-	require.Equal(t, Done, results[1].Reply.Status)
-	require.Greater(t, f.pttl(f.name), 50*time.Second)
-}
-
 // TestRenewAllBesideOthers: one call of another script does not keep the rest from being merged, and
 // each has its own answer.
 func TestRenewAllBesideOthers(t *testing.T) {
