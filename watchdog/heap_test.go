@@ -80,20 +80,6 @@ func FuzzHeap(f *testing.F) {
 	})
 }
 
-func TestHeapSorts(t *testing.T) {
-	h, rnd := leases{kind: turns}, level.Rand(t)
-	for range 20_000 {
-		h.put(&Lease{}, time.Duration(rnd.Int64N(int64(time.Hour))))
-	}
-	checkHeap(t, &h)
-	for last := time.Duration(0); h.len() > 0; {
-		first := h.entries[0]
-		require.GreaterOrEqual(t, first.at, last)
-		last = first.at
-		h.remove(first.l)
-	}
-}
-
 func TestTrust(t *testing.T) {
 	require.Equal(t, 29698*time.Millisecond, Trust(30*time.Second))
 	require.Zero(t, Trust(time.Millisecond), "never negative")
