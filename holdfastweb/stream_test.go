@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -145,10 +144,7 @@ func TestStreams(t *testing.T) {
 	}
 	eventually(t, "nobody asks any more", func() bool {
 		srv.ResetStats(t)
-		until := time.Now().Add(300 * time.Millisecond) // three times as long as between two lists
-		for time.Now().Before(until) {
-			runtime.Gosched()
-		}
+		<-time.After(300 * time.Millisecond) // three times as long as between two lists
 		return srv.CommandCalls(t)["scan"] == 0
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -223,26 +221,6 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDeadlockBehindACrowd: a circle is seen also where hundreds have waited for longer, for something else.
-func TestDeadlockBehindACrowd(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
-	held(t.Context(), t, fairlock.New(c.Client, "slow"))
-	const crowd = 300
-	for range crowd {
-		defer waitFor(t.Context(), fairlock.New(a.Client, "slow"))()
-	}
-	eventually(t, "all have come", func() bool {
-		l, err := newInspector(t, rdb, nil).Lock(t.Context(), "slow")
-		return err == nil && l.Waiters == crowd
-	})
-	x, y := held(t.Context(), t, rlock.New(a.Client, "x")), held(t.Context(), t, rlock.New(b.Client, "y"))
-	defer waitFor(x.Context(), rlock.New(a.Client, "y"))()
-	defer waitFor(y.Context(), rlock.New(b.Client, "x"))()
-	require.Len(t, a.hears(t).Circle, 2)
-	require.Len(t, b.hears(t).Circle, 2)
-}
-
 // TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The
 // control is in the same clients: they see one when it comes.
 func TestNoDeadlock(t *testing.T) {
@@ -296,66 +274,6 @@ func numberOf(t *testing.T, rdb *redis.Client, a *actor) (number uint64) {
 	require.NoError(t, err)
 	require.Positive(t, rdb.PTTL(t.Context(), keys.Waits(a.ID())).Val())
 	return number
-}
-
-// TestDeadlockOfProcesses: three of them, each with what the next one wants.
-func TestDeadlockOfProcesses(t *testing.T) {
-	if which := os.Getenv("HOLDFAST_TEST_ACTOR"); which != "" {
-		actInACircle(t, os.Getenv("HOLDFAST_TEST_REDIS"), which)
-		return
-	}
-	srv := redistest.Start(t)
-	var group sync.WaitGroup
-	defer group.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for i := range 3 {
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDeadlockOfProcesses$") //nolint:gosec // this program
-		cmd.Env = append(os.Environ(), fmt.Sprint("HOLDFAST_TEST_ACTOR=", i), "HOLDFAST_TEST_REDIS="+srv.Addr())
-		group.Go(func() {
-			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-	i := newInspector(t, srv.Client(t), nil)
-	var seen []inspect.Deadlock
-	eventually(t, "the circle is seen", func() bool {
-		all, err := i.Deadlocks(ctx)
-		require.NoError(t, err)
-		seen = all
-		return len(all) > 0
-	})
-	require.Len(t, seen, 1)
-	var labels []string
-	for _, b := range seen[0] {
-		labels = append(labels, b.Label)
-	}
-	slices.Sort(labels)
-	require.Equal(t, []string{"process 0", "process 1", "process 2"}, labels)
-	require.NoError(t, srv.Client(t).Set(ctx, "seen", 1, time.Hour).Err())
-	group.Wait() // each has heard of it
-}
-
-// actInACircle is one of the processes. It gives up when it has heard of the deadlock, and all have seen it.
-func actInACircle(t *testing.T, redisAt, which string) {
-	var i int
-	_, err := fmt.Sscan(which, &i)
-	require.NoError(t, err)
-	rdb := redistest.NewClient(t, redisAt)
-	a := newActor(t, rdb, "process "+which)
-	h := held(t.Context(), t, rlock.New(a.Client, fmt.Sprint(i)))
-	require.NoError(t, rdb.Incr(t.Context(), "ready").Err())
-	eventually(t, "all have one", func() bool { n, _ := rdb.Get(t.Context(), "ready").Int(); return n == 3 })
-	stop := waitFor(h.Context(), rlock.New(a.Client, fmt.Sprint((i+1)%3)))
-	require.Len(t, a.hears(t).Circle, 3)
-	require.NoError(t, rdb.Incr(t.Context(), "heard").Err())
-	eventually(t, "all have heard", func() bool {
-		n, _ := rdb.Get(t.Context(), "heard").Int()
-		return n == 3 && rdb.Exists(t.Context(), "seen").Val() == 1
-	})
-	stop()
-	require.NoError(t, h.Unlock(t.Context()))
 }
 
 // TestDeadlockInACluster: what two clients say is in slots of its own, and so are their labels.

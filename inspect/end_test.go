@@ -18,17 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// reader is a read-write lock to read.
-type reader struct{ *rwlock.RWMutex }
-
-func (r reader) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return r.RLock(ctx, opts...)
-}
-
-func (r reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return r.TryRLock(ctx, opts...)
-}
-
 // candidate campaigns.
 type candidate struct{ *election.Election }
 
@@ -99,7 +88,7 @@ func testEndOneOfSeveral(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	for name, kind := range map[string]func(c *holdfast.Client) locker{
-		"rw":  func(c *holdfast.Client) locker { return reader{rwlock.New(c, "rw")} },
+		"rw":  func(c *holdfast.Client) locker { return rwlock.New(c, "rw").RLocker() },
 		"sem": func(c *holdfast.Client) locker { return semaphore.New(c, "sem", 3) },
 	} {
 		c := newClient(t, rdb, nil)

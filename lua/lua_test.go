@@ -44,7 +44,8 @@ func (f *fixture) hash() map[string]string { return f.rdb.HGetAll(f.t.Context(),
 
 func (f *fixture) pttl(key string) time.Duration { return f.rdb.PTTL(f.t.Context(), key).Val() }
 
-// TestRunAll: each call has its own result, and scripts that the server forgot are sent once more.
+// TestRunAll: each call has its own result, and scripts that the server forgot are sent once more. Without
+// a server each has the error, also of those that travel in one script.
 func TestRunAll(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -57,8 +58,11 @@ func TestRunAll(t *testing.T) {
 		require.NoError(t, results[i].Err)
 		require.Equal(t, want, results[i].Reply.Status)
 	}
+	calls := held(t, rdb, 3)
 	srv.Kill()
-	for _, r := range RunAll(t.Context(), rdb, []Call{State.Call("a", "t")}) {
+	results = append(RunAll(t.Context(), rdb, calls), RenewAll(t.Context(), rdb, calls)...)
+	require.Len(t, results, 6)
+	for _, r := range results {
 		require.Error(t, r.Err)
 	}
 }
@@ -114,19 +118,4 @@ func TestHeaders(t *testing.T) {
 			require.Regexp(t, `(ARGV|\s)\s+`+m[1]+`\s`, argvLine, "%s: ARGV[%s]", s.Name(), m[1])
 		}
 	}
-}
-
-// FuzzParse: whatever a server or a proxy replies, there is an error or a reply and never a panic.
-func FuzzParse(f *testing.F) {
-	f.Add(int64(1), "token", 1)
-	f.Fuzz(func(t *testing.T, n int64, s string, shape int) {
-		for _, v := range []any{nil, n, s, []any{}, []any{s}, []any{n}, []any{n, s}, []any{n, nil, n},
-			map[any]any{s: n}} {
-			r, err := parse(v, nil)
-			if err != nil {
-				continue
-			}
-			_, _ = r.Int(shape&3), r.Text(shape&3)
-		}
-	})
 }

@@ -113,19 +113,6 @@ func TestRenewAllWithoutPermission(t *testing.T) {
 	}
 }
 
-// TestRenewAllWithoutAServer: each has the error.
-func TestRenewAllWithoutAServer(t *testing.T) {
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	calls := held(t, rdb, 3)
-	srv.Kill()
-	results := RenewAll(t.Context(), rdb, calls)
-	require.Len(t, results, 3)
-	for _, r := range results {
-		require.Error(t, r.Err)
-	}
-}
-
 // TestPartsAreNotTrusted: a reply of another shape is an error of every part.
 func TestPartsAreNotTrusted(t *testing.T) {
 	for _, values := range [][]any{nil, {int64(1)}, {int64(1), int64(1), int64(1)}, {[]any{}, nil},

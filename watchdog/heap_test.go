@@ -62,7 +62,7 @@ func churn(t *testing.T, ops []byte) {
 
 func TestHeapChurn(t *testing.T) {
 	rnd := level.Rand(t)
-	for range 20 {
+	for range 5 {
 		ops := make([]byte, 200)
 		for i := range ops {
 			ops[i] = byte(rnd.IntN(256))

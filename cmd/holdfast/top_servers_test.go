@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
@@ -19,32 +18,6 @@ func connected(t *testing.T, address string) redis.UniversalClient {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = rdb.Close() })
 	return rdb
-}
-
-// TestTopOnCluster: the locks of all masters are there, and one that is taken later.
-func TestTopOnCluster(t *testing.T) {
-	t.Parallel()
-	cluster := redistest.StartCluster(t, 3, 0)
-	c := newTestClient(t, cluster.Client(t))
-	names := map[string]string{} // by the master
-	take := func(name string) {
-		_, err := rlock.New(c, name).TryLock(t.Context())
-		require.NoError(t, err)
-	}
-	for n := 0; len(names) < 3; n++ {
-		name := fmt.Sprint("place", n)
-		if at := cluster.Master(t, name).Addr(); names[at] == "" {
-			names[at] = name
-			take(name)
-		}
-	}
-	address := "redis+cluster://" + strings.Join(cluster.Addrs(), ",")
-	w := watchingAt(t, address, connected(t, address), nil)
-	for _, name := range names {
-		w.shows(name)
-	}
-	take("later")
-	w.shows("later")
 }
 
 // TestTopOnSentinel: after a fail-over it shows what there is at the new master, which another one takes there.
