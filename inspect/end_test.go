@@ -18,26 +18,19 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// candidate campaigns.
-type candidate struct{ *election.Election }
-
-func (c candidate) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, "value", opts...)
-}
-
-func (c candidate) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, "value", append(opts, holdfast.Wait(patience))...)
-}
-
 // testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
 // the lock. A stale owner or token changes nothing.
 func testEnd(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	i := newInspector(t, rdb, nil)
 	for kind, make := range map[string]func(c *holdfast.Client, name string) locker{
-		"rlock":     func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
-		"fairlock":  func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
-		"election":  func(c *holdfast.Client, name string) locker { return candidate{election.New(c, name)} },
+		"rlock":    func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
+		"fairlock": func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
+		"election": func(c *holdfast.Client, name string) locker {
+			return lockFunc(func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+				return election.New(c, name).Campaign(ctx, "value", opts...)
+			})
+		},
 		"write":     func(c *holdfast.Client, name string) locker { return rwlock.New(c, name) },
 		"semaphore": func(c *holdfast.Client, name string) locker { return semaphore.New(c, name, 1) },
 	} {
@@ -123,7 +116,8 @@ func TestEndKept(t *testing.T) {
 	})
 	_, err := i.End(ctx, "kept", inspect.Grant{Owner: l.Holders[0].Owner})
 	require.NoError(t, err)
-	theirs := hold(t, rlock.New(b, "kept"))
+	theirs, err := rlock.New(b, "kept").TryLock(ctx)
+	require.NoError(t, err)
 	eventually(t, "the client knows, and asks", func() bool {
 		_, err := m.TryLock(ctx)
 		require.Error(t, err)

@@ -70,12 +70,18 @@ func troubles(l inspect.Lock) (list []inspect.Trouble) {
 // locker is a kind of lock whose holder can be ended.
 type locker interface {
 	Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error)
-	TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error)
 }
 
-func hold(t testing.TB, l locker, opts ...holdfast.Option) *holdfast.Hold {
+// lockFunc is one that is not called Lock.
+type lockFunc func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error)
+
+func (f lockFunc) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return f(ctx, opts...)
+}
+
+func hold(t testing.TB, l locker) *holdfast.Hold {
 	t.Helper()
-	h, err := l.TryLock(context.Background(), opts...)
+	h, err := l.Lock(context.Background(), holdfast.Wait(patience))
 	require.NoError(t, err)
 	return h
 }

@@ -45,7 +45,9 @@ func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	permits := semaphore.New(a, "permits", 3)
 	two, err := permits.TryAcquire(ctx, 2)
 	require.NoError(t, err)
-	wait(t, semaphoreOf{semaphore.New(b, "permits", 3), 3})
+	wait(t, lockFunc(func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+		return semaphore.New(b, "permits", 3).Acquire(ctx, 3)
+	}))
 	_, err = latch.New(a, "latch").Set(ctx, 5)
 	require.NoError(t, err)
 	leads, err := election.New(a, "leader").Campaign(ctx, "host-7 eu", holdfast.Wait(patience))
@@ -141,20 +143,6 @@ func withTimesOf(l, as inspect.Lock) inspect.Lock {
 		l.Queue[n].Remaining = as.Queue[n].Remaining
 	}
 	return l
-}
-
-// semaphoreOf takes several permits at a time.
-type semaphoreOf struct {
-	*semaphore.Semaphore
-	n int
-}
-
-func (s semaphoreOf) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.Acquire(ctx, s.n, opts...)
-}
-
-func (s semaphoreOf) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.TryAcquire(ctx, s.n, opts...)
 }
 
 // testNames: names come back as they were given, whatever is in them.
