@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -56,14 +57,6 @@ func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
 		require.Fail(t, "no deadlock was heard of")
 	}
 	return holdfast.DeadlockEvent{}
-}
-
-// held is a lock that was taken under a context.
-func held(ctx context.Context, t *testing.T, l holdfast.Locker) *holdfast.Hold {
-	t.Helper()
-	h, err := l.Lock(ctx)
-	require.NoError(t, err)
-	return h
 }
 
 // waitFor has a lock waited for until the function that it returns is called, which waits for the end.
@@ -115,7 +108,7 @@ func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*hol
 	actors, holds := make([]*actor, n), make([]*holdfast.Hold, n)
 	for i := range actors {
 		actors[i] = newActor(t, rdb, fmt.Sprint("actor ", i))
-		holds[i] = held(t.Context(), t, lock(actors[i].Client, i))
+		holds[i] = hold(t, lock(actors[i].Client, i))
 	}
 	for i := range n { // all but the last one: a chain, which is long and no circle
 		if i == n-1 {
@@ -166,8 +159,8 @@ func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*hol
 // testReadersDeadlock: two read one lock, and each wants to write the other's.
 func testReadersDeadlock(t *testing.T, rdb *redis.Client) {
 	a, b := newActor(t, rdb, ""), newActor(t, rdb, "")
-	x := held(t.Context(), t, rwlock.New(a.Client, "read x").RLocker())
-	y := held(t.Context(), t, rwlock.New(b.Client, "read y").RLocker())
+	x := hold(t, rwlock.New(a.Client, "read x").RLocker())
+	y := hold(t, rwlock.New(b.Client, "read y").RLocker())
 	defer waitFor(x.Context(), rwlock.New(a.Client, "read y"))()
 	defer waitFor(y.Context(), rwlock.New(b.Client, "read x"))()
 	require.Equal(t, "read x", a.hears(t).Circle[0].Has)
@@ -177,13 +170,13 @@ func testReadersDeadlock(t *testing.T, rdb *redis.Client) {
 // testDeadlockAtHome: two goroutines of one client, and one that waits for itself under another owner.
 func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	a := newActor(t, rdb, "")
-	x, y := held(t.Context(), t, rlock.New(a.Client, "home x")), held(t.Context(), t, fairlock.New(a.Client, "home y"))
+	x, y := hold(t, rlock.New(a.Client, "home x")), hold(t, fairlock.New(a.Client, "home y"))
 	stop := waitFor(x.Context(), fairlock.New(a.Client, "home y"))
 	defer waitFor(y.Context(), rlock.New(a.Client, "home x"))()
 	require.Len(t, a.hears(t).Circle, 2)
 	stop()
 	b := newActor(t, rdb, "")
-	z := held(t.Context(), t, rlock.New(b.Client, "home z"))
+	z := hold(t, rlock.New(b.Client, "home z"))
 	defer waitFor(holdfast.WithOwner(z.Context()), rlock.New(b.Client, "home z"))()
 	d := b.hears(t)
 	require.Len(t, d.Circle, 1)
@@ -199,7 +192,7 @@ func TestDeadlockWithALimit(t *testing.T) {
 		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(lines(said), nil)),
 		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
 	})
-	h := held(t.Context(), t, rlock.New(c, "limited"))
+	h := hold(t, rlock.New(c, "limited"))
 	var err error
 	for len(heard) == 0 { // on a machine so busy that nobody looked meanwhile it waits again
 		_, err = rlock.New(c, "limited").Lock(holdfast.WithOwner(h.Context()), holdfast.Wait(8*longWait))
@@ -227,8 +220,8 @@ func TestNoDeadlock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
 	ctx := t.Context()
-	x, y, z := held(ctx, t, rlock.New(a.Client, "x")), held(ctx, t, rlock.New(b.Client, "y")), held(ctx, t, rlock.New(c.Client, "z"))
-	shared := held(x.Context(), t, rwlock.New(a.Client, "shared").RLocker())
+	x, y, z := hold(t, rlock.New(a.Client, "x")), hold(t, rlock.New(b.Client, "y")), hold(t, rlock.New(c.Client, "z"))
+	shared := kindtest.Take(x.Context(), t, rwlock.New(a.Client, "shared").RLocker().Lock)
 	defer waitFor(shared.Context(), rlock.New(a.Client, "y"))() // a waits for b, which waits for c, which waits for nobody
 	defer waitFor(y.Context(), fairlock.New(b.Client, "z"))()
 	defer waitFor(ctx, rlock.New(c.Client, "x"))() // of c, and not of who has z
@@ -297,7 +290,7 @@ func TestDeadlockOfMasters(t *testing.T) {
 	}
 	for i := range 2 {
 		actors = append(actors, newActor(t, masters[0].Client(t), ""))
-		holds = append(holds, held(t.Context(), t, lock(i, i)))
+		holds = append(holds, hold(t, lock(i, i)))
 	}
 	for i := range 2 {
 		defer waitFor(holds[i].Context(), lock(i, 1-i))()
@@ -315,8 +308,8 @@ func TestDeadlockOfMasters(t *testing.T) {
 func TestDeadlockOfReaderInLine(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b := newActor(t, rdb, "a"), newActor(t, rdb, "b")
-	ours := held(t.Context(), t, rlock.New(a.Client, "y"))
-	theirs := held(t.Context(), t, rwlock.New(b.Client, "x"))
+	ours := hold(t, rlock.New(a.Client, "y"))
+	theirs := hold(t, rwlock.New(b.Client, "x"))
 	read := rwlock.New(a.Client, "x").RLocker()
 	defer waitFor(t.Context(), read)() // has nothing else
 	eventually(t, "somebody is in front", func() bool { return (*engine.Client)(a.Client).InLine("x") == 1 })
@@ -337,7 +330,7 @@ func TestDeadlockOfReaderInLine(t *testing.T) {
 func TestDeadlockOfAnybody(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a := newActor(t, rdb, "")
-	h := held(t.Context(), t, rlock.New(a.Client, "x"))
+	h := hold(t, rlock.New(a.Client, "x"))
 	defer waitFor(holdfast.WithOwner(h.Context()), rlock.New(a.Client, "x"))()
 	a.hears(t)
 	const strange = "00000000-0000-0000-0000-000000000000"

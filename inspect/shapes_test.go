@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -25,7 +26,7 @@ import (
 // testShapes: every kind is found, by its exact name, with all that Redis has of it.
 func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
-	ctx := context.Background()
+	ctx := t.Context()
 	opts := &holdfast.Options{Prefix: "app:"}
 	a, b := newClient(t, rdb, opts), newClient(t, rdb, opts)
 	i := newInspector(t, rdb, nil)
@@ -34,20 +35,20 @@ func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	_, err := rlock.New(a, "plain").TryLock(plain.Context())
 	require.NoError(t, err)
 	fair := hold(t, fairlock.New(a, "fair"))
-	wait(t, fairlock.New(b, "fair"))
+	kindtest.Begin(ctx, t, fairlock.New(b, "fair").Lock)
 	rw := rwlock.New(a, "rw")
 	reads, err := rw.TryRLock(ctx)
 	require.NoError(t, err)
 	readsToo, err := rwlock.New(b, "rw").TryRLock(ctx)
 	require.NoError(t, err)
-	wait(t, rwlock.New(b, "rw"))
+	kindtest.Begin(ctx, t, rwlock.New(b, "rw").Lock)
 	writes := hold(t, rwlock.New(a, "{w}rite"))
 	permits := semaphore.New(a, "permits", 3)
 	two, err := permits.TryAcquire(ctx, 2)
 	require.NoError(t, err)
-	wait(t, lockFunc(func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+	kindtest.Begin(ctx, t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
 		return semaphore.New(b, "permits", 3).Acquire(ctx, 3)
-	}))
+	})
 	_, err = latch.New(a, "latch").Set(ctx, 5)
 	require.NoError(t, err)
 	leads, err := election.New(a, "leader").Campaign(ctx, "host-7 eu", holdfast.Wait(patience))

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -23,12 +24,10 @@ import (
 func taken(t *testing.T) (srv *redistest.Server, h *holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	client := newTestClient(t, srv.Client(t))
-	h, err := rlock.New(client, "orders:42").TryLock(context.Background())
+	client := kindtest.NewClient(t, srv.Client(t), nil)
+	_, err := semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
 	require.NoError(t, err)
-	_, err = semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
-	require.NoError(t, err)
-	return srv, h
+	return srv, kindtest.Lock(t, rlock.New(client, "orders:42"))
 }
 
 func TestLs(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -26,11 +27,9 @@ import (
 const endless = "; echo ready; while :; do sleep 0.02; done"
 
 // hold takes the lock of a test for somebody else, until the test ends.
-func hold(t *testing.T, srv *redistest.Server) (h *holdfast.Hold) {
+func hold(t *testing.T, srv *redistest.Server) *holdfast.Hold {
 	t.Helper()
-	h, err := rlock.New(newTestClient(t, srv.Client(t)), t.Name()).TryLock(context.Background())
-	require.NoError(t, err)
-	return h
+	return kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()))
 }
 
 // The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free

@@ -7,6 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -24,13 +25,11 @@ func connected(t *testing.T, address string) redis.UniversalClient {
 func TestTopOnSentinel(t *testing.T) {
 	t.Parallel()
 	s := redistest.StartSentinel(t)
-	c, ctx := newTestClient(t, s.Client(t)), t.Context()
-	_, err := rlock.New(c, "before").TryLock(ctx)
-	require.NoError(t, err)
+	c := kindtest.NewClient(t, s.Client(t), nil)
+	kindtest.Lock(t, rlock.New(c, "before"))
 	address := "redis+sentinel://" + strings.Join(s.Addrs(), ",") + "/" + redistest.SentinelMaster
 	w := watchingAt(t, address, connected(t, address), nil)
 	w.shows("before")
-	_, err = rlock.New(newTestClient(t, s.Failover(t).Client(t)), "after").TryLock(ctx)
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, s.Failover(t).Client(t), nil), "after"))
 	w.shows("after")
 }
