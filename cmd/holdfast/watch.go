@@ -26,7 +26,7 @@ is left of its lease, and how many wait: in the queue, or for kinds without one,
   released    an owner has it no more: it was unlocked, forced, or its lease has ended
   entered     the owner has entered again, or left once
   handed on   the same owner has a new token: its client hands the lock on among its goroutines
-  missed      it was granted, and is free again
+  missed      it was granted, and is free again; not told of a redlock, where a token may come from an attempt that failed
   counted     of a latch: COUNT is what is left
 Of an election LEADER is what the leader says of itself.
 

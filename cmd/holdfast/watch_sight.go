@@ -43,6 +43,9 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		if err != nil {
 			return nil, err
 		}
+		if state.Owner == "" {
+			state.Token = 0 // it may come from an attempt that is under way, or has failed
+		}
 		return w.seen("redlock", state.State), nil
 	}
 	kind, err := w.kindOf(ctx)

@@ -90,8 +90,11 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promot
 // replica returns a replica of the key's shard.
 func (c *Cluster) replica(tb testing.TB, key string) *Server {
 	tb.Helper()
-	_, replicas := c.shard(tb, key)
-	if len(replicas) == 0 {
+	var replicas []*Server
+	if !eventually(patience, func() bool { // one that did not answer another node for a moment is not listed
+		_, replicas = c.shard(tb, key)
+		return len(replicas) > 0
+	}) {
 		tb.Fatalf("the shard of %q has no replica", key)
 	}
 	return replicas[0]
