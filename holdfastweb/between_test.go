@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -75,10 +76,9 @@ func TestBehindProxies(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			srv := redistest.Shared(t)
-			client := newClient(t, srv.Client(t))
+			client := kindtest.NewClient(t, srv.Client(t), nil)
 			name := "a/../%2f?&#" + t.Name()
-			h, err := rlock.New(client, name).Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, rlock.New(client, name))
 			page := newPage(t, srv.Client(t), quick(holdfastweb.Options{Permit: anybody}))
 			service := httptest.NewUnstartedServer(c.wrap(page))
 			service.EnableHTTP2 = c.h2
