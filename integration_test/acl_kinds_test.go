@@ -34,6 +34,14 @@ func aclOn(srv *redistest.Server, rules ...string) string {
 	return strings.Join(words, " ")
 }
 
+// asks is an operation that returns something beside its error.
+func asks[T any](s *aclRun, ask func(context.Context) (T, error)) func() error {
+	return func() error {
+		_, err := ask(s.ctx)
+		return err
+	}
+}
+
 // oneHolder is a lock with one holder at one or several masters.
 type oneHolder struct {
 	lock         lock
@@ -76,11 +84,7 @@ var aclOfLock = aclKind{
 	},
 	ops: aclOps(func(s *aclRun, cs []*holdfast.Client) oneHolder {
 		m := rlock.New(cs[0], s.name)
-		return oneHolder{
-			lock:  m.Lock,
-			state: func() error { _, err := m.State(s.ctx); return err },
-			force: func() error { _, err := m.ForceUnlock(s.ctx); return err },
-		}
+		return oneHolder{m.Lock, asks(s, m.State), asks(s, m.ForceUnlock)}
 	}, time.Second),
 }
 
@@ -96,11 +100,7 @@ var aclOfQuorum = aclKind{
 	chance: func(op, word string) (skip, may bool) { return op == "wait" && word == "+del", false },
 	ops: aclOps(func(s *aclRun, cs []*holdfast.Client) oneHolder {
 		m := redlock.New(cs, s.name, redlock.MasterTimeout(2*time.Second))
-		return oneHolder{
-			lock:  m.Lock,
-			state: func() error { _, err := m.State(s.ctx); return err },
-			force: func() error { _, err := m.ForceUnlock(s.ctx); return err },
-		}
+		return oneHolder{m.Lock, asks(s, m.State), asks(s, m.ForceUnlock)}
 	}, 3*time.Second), // time to hear why, on a busy machine
 }
 
@@ -136,19 +136,20 @@ var aclOfRW = aclKind{
 		}},
 		{"state", func(s *aclRun) func() error {
 			s.held(s.rw(s.them).RLock)
-			return func() error { _, err := s.rw(s.me).State(s.ctx); return err }
+			return asks(s, s.rw(s.me).State)
 		}},
-		{"force unlock", func(s *aclRun) func() error { s.held(s.rw(s.them).Lock); return s.forces }},
-		{"force readers", func(s *aclRun) func() error { s.held(s.rw(s.them).RLock); return s.forces }},
+		{"force unlock", func(s *aclRun) func() error {
+			s.held(s.rw(s.them).Lock)
+			return asks(s, s.rw(s.me).ForceUnlock)
+		}},
+		{"force readers", func(s *aclRun) func() error {
+			s.held(s.rw(s.them).RLock)
+			return asks(s, s.rw(s.me).ForceUnlock)
+		}},
 	},
 }
 
 func (s *aclRun) rw(c *holdfast.Client) *rwlock.RWMutex { return rwlock.New(c, s.name) }
-
-func (s *aclRun) forces() error {
-	_, err := s.rw(s.me).ForceUnlock(s.ctx)
-	return err
-}
 
 var aclOfSemaphore = aclKind{
 	name: "semaphore", table: "\n| `semaphore`: permission | fails without it |\n",
@@ -171,7 +172,7 @@ var aclOfSemaphore = aclKind{
 		}},
 		{"state", func(s *aclRun) func() error {
 			s.held(s.permits(s.them, 1))
-			return func() error { _, err := s.sem(s.me).State(s.ctx); return err }
+			return asks(s, s.sem(s.me).State)
 		}},
 	},
 	also: func(s *aclRun) { // permits are taken back: of a lease that has ended, and of who did not take what it was handed
@@ -209,28 +210,18 @@ var aclOfLatch = aclKind{
 		{"set", func(s *aclRun) func() error {
 			return func() error { _, err := s.latch(s.me).Set(s.ctx, 2); return err }
 		}},
-		{"count down", func(s *aclRun) func() error { s.set(2); return s.counts(s.me) }},
-		{"open", func(s *aclRun) func() error { s.set(1); return s.counts(s.me) }},
+		{"count down", func(s *aclRun) func() error { s.set(2); return asks(s, s.latch(s.me).CountDown) }},
+		{"open", func(s *aclRun) func() error { s.set(1); return asks(s, s.latch(s.me).CountDown) }},
 		{"wait", func(s *aclRun) func() error {
 			s.set(1)
-			return s.waitsFor(func() error { return s.latch(s.me).Wait(s.ctx) }, s.counts(s.them))
+			return s.waitsFor(func() error { return s.latch(s.me).Wait(s.ctx) }, asks(s, s.latch(s.them).CountDown))
 		}},
-		{"count", func(s *aclRun) func() error {
-			s.set(1)
-			return func() error { _, err := s.latch(s.me).Count(s.ctx); return err }
-		}},
-		{"delete", func(s *aclRun) func() error {
-			s.set(1)
-			return func() error { _, err := s.latch(s.me).Delete(s.ctx); return err }
-		}},
+		{"count", func(s *aclRun) func() error { s.set(1); return asks(s, s.latch(s.me).Count) }},
+		{"delete", func(s *aclRun) func() error { s.set(1); return asks(s, s.latch(s.me).Delete) }},
 	},
 }
 
 func (s *aclRun) latch(c *holdfast.Client) *latch.Latch { return latch.New(c, s.name) }
-
-func (s *aclRun) counts(c *holdfast.Client) func() error {
-	return func() error { _, err := s.latch(c).CountDown(s.ctx); return err }
-}
 
 func (s *aclRun) set(count int) {
 	s.Helper()
@@ -275,7 +266,7 @@ var aclOfElection = aclKind{
 		}},
 		{"leader", func(s *aclRun) func() error {
 			s.held(s.campaign(s.them))
-			return func() error { _, err := election.New(s.me, s.name).Leader(s.ctx); return err }
+			return asks(s, election.New(s.me, s.name).Leader)
 		}},
 		{"observe", func(s *aclRun) func() error {
 			s.held(s.campaign(s.them))

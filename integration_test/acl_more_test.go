@@ -6,12 +6,12 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -161,32 +161,22 @@ func TestHandOffWithTheRule(t *testing.T) {
 	})
 }
 
-// crowd is some goroutines of one client who want the same lock, often enough to use up more than
-// one block of tokens.
+// crowd has goroutines of one client want the same lock, often enough to use up more than one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m := rlock.New(newClient(t, rdb, nil), name)
-	var group sync.WaitGroup
-	var last uint64 // guarded by the lock
+	var group errgroup.Group
 	for range 8 {
-		group.Go(func() {
+		group.Go(func() error {
 			for range 100 {
-				h, err := m.Lock(ctx)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if last >= h.Token() {
-					t.Errorf("token %d after %d", h.Token(), last)
-				}
-				last = h.Token()
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
+				if err := holdfast.Do(ctx, m, func(context.Context) error { return nil }); err != nil {
+					return err
 				}
 			}
+			return nil
 		})
 	}
-	group.Wait()
+	require.NoError(t, group.Wait())
 }

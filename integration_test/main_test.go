@@ -7,7 +7,6 @@
 package integration_test
 
 import (
-	"context"
 	"os/exec"
 	"strings"
 	"testing"
@@ -51,26 +50,6 @@ func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
 	h, err := m.Lock(t.Context(), holdfast.Wait(patience))
 	require.NoError(t, err)
 	return h
-}
-
-// waitFor locks and unlocks in the background; the channel is closed when that is done. It returns
-// when the waiter stands in line.
-func waitFor(ctx context.Context, t *testing.T, m *rlock.Mutex) <-chan struct{} {
-	t.Helper()
-	_, err := m.TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		h, err := m.Lock(ctx)
-		if err == nil {
-			err = h.Unlock(ctx)
-		}
-		if err != nil {
-			t.Error(err)
-		}
-	}()
-	return done
 }
 
 // onAllServers runs a test on every server program there is.

@@ -1,9 +1,7 @@
 package integration_test
 
 import (
-	"context"
 	"errors"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -20,7 +18,6 @@ const (
 	javaQueue   = "redisson_lock_queue:{fair}"
 	javaEnds    = "redisson_lock_timeout:{fair}"
 	javaChannel = "redisson_lock__channel:{fair}"
-	javaLease   = 30 * time.Second
 	javaWait    = 300 * time.Second // fairLockWaitTimeout
 )
 
@@ -39,7 +36,7 @@ local function purge(now)
 end
 `
 
-// KEYS: lock, queue, deadlines. ARGV: lease, owner, wait, now, "1" to wait. Nil is a grant.
+// KEYS: lock, queue, deadlines. ARGV: lease, owner, wait, now. Nil is a grant.
 var javaAcquire = redis.NewScript(javaPurge + `
 local name, lease, owner, wait, now = KEYS[1], ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
 purge(now)
@@ -56,7 +53,6 @@ if call('HEXISTS', name, owner) == 1 then
   call('PEXPIRE', name, lease)
   return nil
 end
-if ARGV[5] ~= '1' then return 1 end
 if call('ZSCORE', KEYS[3], owner) then return math.max(0, call('PTTL', name)) end
 local ttl, last = call('PTTL', name), call('LINDEX', KEYS[2], -1)
 if last and last ~= owner and call('ZSCORE', KEYS[3], last) then ttl = tonumber(call('ZSCORE', KEYS[3], last)) - now end
@@ -92,100 +88,40 @@ end
 redis.call('ZREM', KEYS[2], ARGV[1])
 redis.call('LREM', KEYS[1], 0, ARGV[1])`)
 
-// java is one client of Redisson. Its threads are numbered.
+// java is a client of Redisson. Its threads are numbered.
 type java struct {
-	t    testing.TB
+	*testing.T
 	rdb  *redis.Client
-	id   string
-	wait time.Duration // of all its waiters
-	late time.Duration // how far its clock is behind
-
-	lease time.Duration
+	wait time.Duration // of who comes or goes
 }
 
-func newJava(t testing.TB, rdb *redis.Client, id string) *java {
-	return &java{t: t, rdb: rdb, id: id, wait: javaWait, lease: javaLease}
-}
+func (j *java) owner(thread int) string { return "java:" + strconv.Itoa(thread) }
 
-func (j *java) owner(thread int) string { return j.id + ":" + strconv.Itoa(thread) }
-
-func (j *java) now() int64 { return time.Now().Add(-j.late).UnixMilli() }
-
-// attempt is the script of lock() or tryLock(); not granted, it says for how long the holder's
-// lease lasts.
-func (j *java) attempt(ctx context.Context, thread int, place bool) (left time.Duration, granted bool, err error) {
-	waits := 0
-	if place {
-		waits = 1
-	}
-	ms, err := javaAcquire.Run(ctx, j.rdb, []string{javaName, javaQueue, javaEnds},
-		j.lease.Milliseconds(), j.owner(thread), j.wait.Milliseconds(), j.now(), waits).Int64()
+// attempt is the script of lock(): the lock, or a place.
+func (j *java) attempt(thread int) (granted bool) {
+	j.Helper()
+	err := javaAcquire.Run(j.Context(), j.rdb, []string{javaName, javaQueue, javaEnds},
+		visitLease.Milliseconds(), j.owner(thread), j.wait.Milliseconds(), time.Now().UnixMilli()).Err()
 	if errors.Is(err, redis.Nil) {
-		return 0, true, nil
+		return true
 	}
-	return time.Duration(ms) * time.Millisecond, false, err
+	require.NoError(j, err)
+	return false
 }
 
-// lock waits as lock() does: a place, then the channel, then attempts: at a message and when the
-// lease that it knows of ends. That may be at once, and then it asks without a pause. placed is
-// called between the first attempt and the subscription.
-func (j *java) lock(ctx context.Context, thread int, placed func()) error {
-	_, granted, err := j.attempt(ctx, thread, true)
-	if granted || err != nil {
-		return err
-	}
-	if placed != nil {
-		placed()
-	}
-	sub := j.rdb.Subscribe(ctx, javaChannel+":"+j.owner(thread))
-	defer sub.Close()
-	if _, err := sub.Receive(ctx); err != nil {
-		return err
-	}
-	for {
-		left, granted, err := j.attempt(ctx, thread, true)
-		if granted || err != nil {
-			return err
-		}
-		select {
-		case <-sub.Channel():
-		case <-time.After(left):
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-}
-
-func (j *java) unlock(ctx context.Context, thread int) error {
-	n, err := javaUnlock.Run(ctx, j.rdb, []string{javaName, javaQueue, javaEnds, javaChannel},
-		j.lease.Milliseconds(), j.owner(thread), j.now()).Int64()
-	if err == nil && n != 1 {
-		err = fmt.Errorf("%s still holds it", j.owner(thread))
-	}
-	return err
+func (j *java) unlock(thread int) {
+	j.Helper()
+	n, err := javaUnlock.Run(j.Context(), j.rdb, []string{javaName, javaQueue, javaEnds, javaChannel},
+		visitLease.Milliseconds(), j.owner(thread), time.Now().UnixMilli()).Int64()
+	require.NoError(j, err)
+	require.EqualValues(j, 1, n, "it still holds it")
 }
 
 // giveUp is what follows when the time of a tryLock(wait) is over.
-func (j *java) giveUp(ctx context.Context, thread int) {
-	j.t.Helper()
-	err := javaFailed.Run(ctx, j.rdb, []string{javaQueue, javaEnds}, j.owner(thread), j.wait.Milliseconds()).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		require.NoError(j.t, err)
+func (j *java) giveUp(thread int) {
+	j.Helper()
+	err := javaFailed.Run(j.Context(), j.rdb, []string{javaQueue, javaEnds}, j.owner(thread), j.wait.Milliseconds()).Err()
+	if !errors.Is(err, redis.Nil) {
+		require.NoError(j, err)
 	}
-}
-
-// mustLock gets a lock that is free.
-func (j *java) mustLock(ctx context.Context, thread int) {
-	j.t.Helper()
-	_, granted, err := j.attempt(ctx, thread, true)
-	require.NoError(j.t, err)
-	require.True(j.t, granted)
-}
-
-// mustWait takes a place, and does nothing more: its thread lives and sleeps, or is dead.
-func (j *java) mustWait(ctx context.Context, thread int) {
-	j.t.Helper()
-	_, granted, err := j.attempt(ctx, thread, true)
-	require.NoError(j.t, err)
-	require.False(j.t, granted)
 }

@@ -2,7 +2,9 @@ package integration_test
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,18 +13,18 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // visits is a random history of a queue in which Redisson's waiters come and go among ours, live
-// and dead, in virtual time.
+// and dead, in virtual time: what a step takes on this machine is given back.
 type visits struct {
-	s       *shared
+	java
 	rnd     *rand.Rand
-	j       *java
 	scripts map[*lua.Script]*lua.Script // what is run in place of a script
 	last    int                         // number of the last waiter
-	java    []int                       // threads that wait
+	threads []int                       // of Redisson's, that wait
 	waits   map[int]time.Duration       // for so long each
 	live    map[string]bool             // ours that poll; the others are dead
 	silent  time.Duration               // since the last poll
@@ -30,61 +32,72 @@ type visits struct {
 }
 
 const (
+	visitLease = 30 * time.Second
 	visitPlace = 15 * time.Second
 	visitPoll  = 10 * time.Second // at the latest
 )
 
 func (v *visits) run(s *lua.Script, args ...any) lua.Reply {
-	v.s.t.Helper()
+	v.Helper()
 	if other := v.scripts[s]; other != nil {
 		s = other
 	}
-	r, err := lua.Run(v.s.ctx, v.s.rdb, s.Call(append([]any{
+	r, err := lua.Run(v.Context(), v.rdb, s.Call(append([]any{
 		javaName, "redisson_lock_token:{fair}", javaQueue, javaEnds, javaChannel,
 	}, args...)...))
-	require.NoError(v.s.t, err)
+	require.NoError(v, err)
 	return r
 }
 
-// poll is of one of our clients, with its waiters that live. Who holds the lock then waits no
-// longer. What it hands over stays handed for longer than a history takes, on a busy machine too:
-// else whoever comes next hands the lock to another, who would count as lost.
-func (v *visits) poll(client string) {
-	args := []any{client, "PUBLISH", time.Minute.Milliseconds(), 330000, visitPlace.Milliseconds()}
-	for owner := range v.live {
-		if strings.HasPrefix(owner, client+":") {
-			args = append(args, owner)
-		}
+// poll is of our client, with its waiters that live. Who holds the lock then waits no longer.
+func (v *visits) poll() {
+	args := []any{"go", "PUBLISH", visitLease.Milliseconds(), 330000, visitPlace.Milliseconds()}
+	for _, owner := range slices.Sorted(maps.Keys(v.live)) {
+		args = append(args, owner)
 	}
 	delete(v.live, v.run(lua.FairPoll, args...).Text(2))
 	v.silent = 0
 }
 
-// pass lets time go by: all deadlines come nearer. Who lives polls in time.
+// pass lets so much time go by, and none but that: all deadlines come nearer. Who lives polls in time.
 func (v *visits) pass(d time.Duration) {
-	for d > 0 {
+	for {
 		now := min(d, visitPoll-v.silent)
-		require.NoError(v.s.t, nearer.Run(v.s.ctx, v.s.rdb, []string{javaEnds}, now.Milliseconds()).Err())
+		require.NoError(v, passes.Run(v.Context(), v.rdb, []string{javaEnds, javaName, "looked"}, now.Milliseconds(),
+			visitLease.Milliseconds()).Err())
 		d -= now
 		if v.silent += now; v.silent >= visitPoll {
-			v.poll("go")
+			v.poll()
+		}
+		if d <= 0 {
+			return
 		}
 	}
 }
 
-// nearer puts all deadlines forward.
-var nearer = redis.NewScript(`for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], -ARGV[1], owner) end return 1`)
+// passes puts all deadlines to where they are when so much time has passed since it was last run, however
+// much has. The lease of who has the lock never ends. KEYS: deadlines, lock, when it was last run. ARGV: time, lease.
+var passes = redis.NewScript(`
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local back = now - (redis.call('GET', KEYS[3]) or now) - ARGV[1]
+for _, owner in ipairs(redis.call('ZRANGE', KEYS[1], 0, -1)) do redis.call('ZINCRBY', KEYS[1], back, owner) end
+redis.call('PEXPIRE', KEYS[2], ARGV[2])
+redis.call('SET', KEYS[3], string.format('%.0f', now))
+return 1`)
 
 // holder is who has the lock, as far as it is one of those that live.
 func (v *visits) holder() string {
-	for owner := range v.s.rdb.HGetAll(v.s.ctx, javaName).Val() {
+	for owner := range v.rdb.HGetAll(v.Context(), javaName).Val() {
 		return owner
 	}
 	return ""
 }
 
+func (v *visits) queue() []string { return v.rdb.LRange(v.Context(), javaQueue, 0, -1).Val() }
+
 func (v *visits) step() {
-	s := v.s
+	v.pass(0)
 	holder := v.holder()
 	switch n := v.rnd.IntN(20); {
 	case n < 6: // one of ours queues, most of them alive
@@ -100,27 +113,26 @@ func (v *visits) step() {
 		}
 	case n < 11: // Redisson's tryLock with a time, which mostly leaves
 		v.last++
-		v.j.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait,
+		v.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait,
 			javaWait}[v.rnd.IntN(6)]
-		v.steps = append(v.steps, fmt.Sprint("java ", v.last, " ", v.j.wait))
-		if _, granted, err := v.j.attempt(s.ctx, v.last, true); err == nil && !granted {
-			v.java, v.waits[v.last] = append(v.java, v.last), v.j.wait
+		v.steps = append(v.steps, fmt.Sprint("java ", v.last, " ", v.wait))
+		if !v.attempt(v.last) {
+			v.threads, v.waits[v.last] = append(v.threads, v.last), v.wait
 		}
-		if len(v.java) > 0 && v.rnd.IntN(4) == 0 {
-			v.steps = append(v.steps, fmt.Sprint("java leaves ", v.java[0]))
-			v.j.wait = v.waits[v.java[0]]
-			v.j.giveUp(s.ctx, v.java[0])
-			v.java = v.java[1:]
+		if len(v.threads) > 0 && v.rnd.IntN(4) == 0 {
+			v.steps = append(v.steps, fmt.Sprint("java leaves ", v.threads[0]))
+			v.wait = v.waits[v.threads[0]]
+			v.giveUp(v.threads[0])
+			v.threads = v.threads[1:]
 		}
 	case n < 18 && strings.HasPrefix(holder, "java:"): // it unlocks, and calls the next; count 0 is made 1 before
 		var thread int
 		_, _ = fmt.Sscanf(holder, "java:%d", &thread)
 		v.steps = append(v.steps, "java unlocks "+holder)
-		if s.rdb.HGet(s.ctx, javaName, holder).Val() == "0" {
-			_, _, err := v.j.attempt(s.ctx, thread, true)
-			require.NoError(s.t, err)
+		if v.rdb.HGet(v.Context(), javaName, holder).Val() == "0" {
+			v.attempt(thread)
 		}
-		require.NoError(s.t, v.j.unlock(s.ctx, thread))
+		v.unlock(thread)
 		v.javaNext()
 	case n < 18:
 		v.steps = append(v.steps, "release "+holder)
@@ -137,16 +149,15 @@ func (v *visits) step() {
 
 // javaNext is what a called waiter of Redisson's does, or our client in its place.
 func (v *visits) javaNext() {
-	for i, thread := range v.java {
-		if q := v.s.queue(); len(q) > 0 && q[0] == v.j.owner(thread) {
-			v.j.wait = v.waits[thread]
-			_, _, err := v.j.attempt(v.s.ctx, thread, true)
-			require.NoError(v.s.t, err)
-			v.java = append(v.java[:i:i], v.java[i+1:]...)
+	for i, thread := range v.threads {
+		if q := v.queue(); len(q) > 0 && q[0] == v.owner(thread) {
+			v.wait = v.waits[thread]
+			v.attempt(thread)
+			v.threads = append(v.threads[:i:i], v.threads[i+1:]...)
 			return
 		}
 	}
-	v.poll("go")
+	v.poll()
 }
 
 // wrong is what is not as it should be: a place of a waiter that lives that is gone, or, when one
@@ -157,18 +168,20 @@ func (v *visits) wrong() string {
 	if looks {
 		v.steps = append(v.steps, "poll")
 		for range 2 { // the first one may hand the lock on
-			v.poll("go")
+			v.poll()
 		}
 	}
 	rest := visitPlace + time.Second
 	queued := map[string]bool{}
-	for _, owner := range v.s.queue() {
+	now := v.rdb.Time(v.Context()).Val().UnixMilli()
+	for _, owner := range v.queue() {
 		queued[owner] = true
 		if strings.HasPrefix(owner, "java:") {
 			rest += time.Hour // as far as room is left for its wait
 			continue
 		}
-		if left, _ := v.s.left(owner); looks && left > float64(rest.Milliseconds()) {
+		left := v.rdb.ZScore(v.Context(), javaEnds, owner).Val() - float64(now)
+		if looks && left > float64(rest.Milliseconds()) {
 			return fmt.Sprintf("the place of %s counts for %.0f s, and may for %v", owner, left/1000, rest)
 		}
 	}
@@ -183,26 +196,25 @@ func (v *visits) wrong() string {
 // visit runs a history and returns what was wrong.
 func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
 	t.Helper()
-	s := newShared(t)
 	v := &visits{
-		s: s, rnd: rand.New(rand.NewPCG(seed, 1)), j: newJava(t, s.rdb, "java"), live: map[string]bool{}, waits: map[int]time.Duration{}, //nolint:gosec // for tests
-		scripts: map[*lua.Script]*lua.Script{},
+		java: java{T: t, rdb: redistest.Start(t).Client(t)}, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
+		live: map[string]bool{}, waits: map[int]time.Duration{}, scripts: map[*lua.Script]*lua.Script{},
 	}
 	for script, edit := range edits {
 		text := strings.NewReplacer(edit...).Replace(script.Text())
 		require.NotEqual(t, script.Text(), text)
 		v.scripts[script] = lua.New(script.Name(), text, 5)
 	}
-	sub := s.rdb.Subscribe(s.ctx, javaChannel+":go")
+	sub := v.rdb.Subscribe(t.Context(), javaChannel+":go")
 	defer sub.Close()
-	_, err := sub.Receive(s.ctx)
+	_, err := sub.Receive(t.Context())
 	require.NoError(t, err)
 	v.run(lua.FairAcquire, "first:h1", 30000, 330000, "0", 0, 1000, "PUBLISH")
 	for range 300 {
 		v.step()
 		if wrong := v.wrong(); wrong != "" {
 			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):],
-				s.queue())
+				v.queue())
 		}
 	}
 	return ""

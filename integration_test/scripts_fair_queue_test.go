@@ -210,6 +210,11 @@ before and behind Redisson's
 a deadline that is later than it need be
 	heldByX WAITING(r:7@310s c:h1@700000.5)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
 	same WAITING(r:7@310s c:h1@325000.5)/8000s | or room and deadline > needed =>
+// What is taken off ours is taken off the one behind it, but for what that needs.
+before one of Redisson's, and later than it need be
+	heldByX WAITING(r:7@310s c:h1@700000.5 r:8@640s)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
+	same WAITING(r:7@310s c:h1@325000.5 r:8@625s)/8000s |
+	math.max(deadline - taken, math.min(deadline, needed)) => deadline - taken
 Redisson's have gone
 	heldByX WAITING(c:h1@60000.5)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
 	same WAITING(c:h1+15s)/8000s | or room and deadline > needed =>

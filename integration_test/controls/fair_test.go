@@ -6,108 +6,39 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // A fair lock serves in order, and nobody who is gone holds up the others for long.
 var fairDefences = []proof{
 	{
-		name: "what was handed over is found", fault: "the message of a grant is lost",
-		mutant: mutant.Hook(lua.FairAcquire, "(ARGV[4] == '1' or place > 0) and call('HEXISTS', name, owner) == 1",
-			"false"),
-		try: func(l *lab) string {
-			holder, waiter := l.fair(), l.fair()
-			l.warmFair(holder)
-			h := l.lockFair(holder)
-			granted := l.inQueue(waiter, l.Context())
-			owner := l.queue()[0]
-			// Handed over, and nobody told: the poll finds the holder, and the waiter asks.
-			require.NoError(l, l.direct.Eval(l.Context(), `redis.call('DEL', KEYS[1], KEYS[2], KEYS[3])
-redis.call('HSET', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], 10000) return 1`,
-				[]string{name, "redisson_lock_queue:" + name, "redisson_lock_timeout:" + name}, owner).Err())
-			defer func() { _ = h.Unlock(l.Context()) }()
-			if !l.comes(func() bool { return len(granted) > 0 }) {
-				return "waits behind itself"
-			}
-			return ""
-		},
-	},
-	{
 		name: "asked for when messages come", fault: "the lock is released before the waiter is subscribed",
 		off: &defence.Listening,
 		try: func(l *lab) string {
-			holder, first, second := l.fair(), l.fair(), l.fairAround()
-			l.warmFair(holder)
-			h := l.lockFair(holder)
+			holder, first := fairlock.New(l.client(nil), name), fairlock.New(l.client(nil), name)
+			second := fairlock.New(l.around(), name)
+			h := l.lock(holder, l.Context())
 			rule := l.proxy.DelayRequest(faultproxy.Command("SUBSCRIBE"), 1, time.Hour)
 			defer rule.Release()
-			l.enter(first, l.Context())
+			l.background(first, l.Context())
 			<-rule.Fired()
 			long := time.Duration(1) // a place is not to be expected
 			if l.off {
 				long = patience
 			}
 			placed := l.within(long, func() bool { return len(l.queue()) > 0 })
-			granted := l.inQueue(second, l.Context())
+			before := len(l.queue())
+			granted := l.background(second, l.Context())
+			require.True(l, l.within(patience, func() bool { return len(l.queue()) > before }), "it waits")
 			require.NoError(l, h.Unlock(l.Context()))
-			if l.notGranted(granted) == "" && placed {
+			if h, _ := l.outcome(granted); h != nil && placed {
 				return "had a place, and one who came later was granted the lock"
 			}
 			return ""
 		},
 	},
-}
-
-// fair makes the fair lock on a client of its own, fairAround on one that meets no faults.
-func (l *lab) fair() *fairlock.Mutex       { return fairlock.New(l.client(nil), name) }
-func (l *lab) fairAround() *fairlock.Mutex { return fairlock.New(l.around(), name) }
-
-func (l *lab) lockFair(m *fairlock.Mutex) *holdfast.Hold {
-	l.Helper()
-	h, err := m.Lock(l.Context(), holdfast.Wait(patience))
-	require.NoError(l, err)
-	return h
-}
-
-// warmFair makes the scripts known to the server, mutants included.
-func (l *lab) warmFair(m *fairlock.Mutex) {
-	l.Helper()
-	require.NoError(l, l.lockFair(m).Unlock(l.Context()))
-	require.NoError(l, l.direct.FlushAll(l.Context()).Err())
-}
-
-// enter runs a Lock beside the test.
-func (l *lab) enter(m *fairlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
-	granted := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(granted)
-		if h, err := m.Lock(ctx); err == nil {
-			granted <- h
-		}
-	}()
-	return granted
-}
-
-// inQueue is enter that returns when the waiter has its place, behind those that are there.
-func (l *lab) inQueue(m *fairlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
-	l.Helper()
-	before := len(l.queue())
-	granted := l.enter(m, ctx)
-	require.True(l, l.within(patience, func() bool { return len(l.queue()) > before }), "it waits")
-	return granted
-}
-
-// notGranted is how the promise is broken to one who should have the lock by now.
-func (l *lab) notGranted(granted <-chan *holdfast.Hold) string {
-	if h, _ := l.outcome(granted); h == nil {
-		return "slept on while the lock was free"
-	}
-	return ""
 }
 
 // queue are the owners in the queue.

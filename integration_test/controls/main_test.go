@@ -45,7 +45,7 @@ type proof struct {
 
 // defences are listed in the files beside this one, by what they guard.
 func defences() []proof {
-	return slices.Concat(retryDefences, undoDefences, quorumDefences, leaseDefences, handOffDefences, fairDefences)
+	return slices.Concat(retryDefences, undoDefences, leaseDefences, handOffDefences, fairDefences)
 }
 
 // TestControls must not run beside other tests: switches are global to the process.
@@ -106,7 +106,7 @@ func (l *lab) clientOn(rdb *redis.Client, opts *holdfast.Options) *holdfast.Clie
 func (l *lab) mutex(opts *holdfast.Options) *rlock.Mutex { return rlock.New(l.client(opts), name) }
 
 // lock gets the lock, which is free.
-func (l *lab) lock(m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) *holdfast.Hold {
+func (l *lab) lock(m holdfast.Locker, ctx context.Context, opts ...holdfast.Option) *holdfast.Hold {
 	l.Helper()
 	h, err := m.Lock(ctx, append(opts, holdfast.Wait(patience))...)
 	require.NoError(l, err)
@@ -184,7 +184,7 @@ func (l *lab) count(h *holdfast.Hold) string {
 }
 
 // background runs a Lock beside the test.
-func (l *lab) background(m *rlock.Mutex, ctx context.Context, opts ...holdfast.Option) <-chan *holdfast.Hold {
+func (l *lab) background(m holdfast.Locker, ctx context.Context, opts ...holdfast.Option) <-chan *holdfast.Hold {
 	granted := make(chan *holdfast.Hold, 1)
 	go func() {
 		defer close(granted)

@@ -13,16 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// Every operation happens at most once, and a fault of one command does not reach the caller.
+// Every operation happens at most once. (What of the repeats of the library itself is not here has its controls in the suite
+// of each kind, and in the rows of the scripts.)
 var retryDefences = []proof{
 	{
 		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it",
 		off: &defence.NoRetry,
-		try: lostAcquire,
-	},
-	{
-		name: "repeats know of the first", fault: "reply of an acquisition lost, the library repeats it",
-		mutant: mutant.Hook(lua.Acquire, "ARGV[4] ~= '1'", "ARGV[4] ~= 'never'"), try: lostAcquire,
+		try: func(l *lab) string {
+			m := l.mutex(nil)
+			l.warm(m)
+			l.next(lua.Acquire, faultproxy.DropReply)
+			h, err := m.TryLock(l.Context())
+			switch {
+			case errors.Is(err, holdfast.ErrNotAcquired):
+				return "refused because of its own first attempt"
+			case err != nil:
+				return err.Error()
+			case l.count(h) != "1":
+				return "held once, counted " + l.count(h)
+			}
+			return ""
+		},
 	},
 	{
 		name: "waiters know of the first", fault: "an attempt without an answer arrives while its waiter sleeps",
@@ -32,30 +43,14 @@ var retryDefences = []proof{
 			l.lock(other, l.Context())
 			l.next(lua.Acquire, faultproxy.BlackHole)
 			granted := l.background(m, l.Context())
-			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Acquire)) == 3 }), "it sleeps")
+			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Acquire)) >= 3 }), "it sleeps")
 			require.NoError(l, l.direct.Del(l.Context(), name).Err())
 			l.send(l.caught(lua.Acquire)[0])
-			require.NoError(l, l.direct.Publish(l.Context(), "redisson_lock__channel:"+name, "0").Err())
+			require.NoError(l, l.direct.Publish(l.Context(), channel, "0").Err())
 			if h, _ := l.outcome(granted); h == nil {
 				return "kept out by its own straggler"
 			}
 			return ""
 		},
 	},
-}
-
-func lostAcquire(l *lab) string {
-	m := l.mutex(nil)
-	l.warm(m)
-	l.next(lua.Acquire, faultproxy.DropReply)
-	h, err := m.TryLock(l.Context())
-	switch {
-	case errors.Is(err, holdfast.ErrNotAcquired):
-		return "refused because of its own first attempt"
-	case err != nil:
-		return err.Error()
-	case l.count(h) != "1":
-		return "held once, counted " + l.count(h)
-	}
-	return ""
 }

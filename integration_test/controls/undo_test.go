@@ -35,25 +35,6 @@ var undoDefences = []proof{
 		},
 	},
 	{
-		name: "undo goes on", fault: "network silent for longer than the retry budget, during an unlock",
-		off: &defence.UndoAgain,
-		try: func(l *lab) string {
-			failed := make(news, 1)
-			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond,
-				Logger: slog.New(slog.NewTextHandler(failed, nil))})
-			l.warm(m)
-			h := l.lock(m, l.Context())
-			l.proxy.LoseRequests(true)
-			require.ErrorIs(l, h.Unlock(l.Context()), holdfast.ErrUncertain)
-			<-failed // in the background too
-			l.proxy.LoseRequests(false)
-			if !l.comes(l.free) {
-				return "never unlocked, until the lease ends"
-			}
-			return ""
-		},
-	},
-	{
 		name:  "undo goes on for the longest lease",
 		fault: "network silent for longer than the lease that a hold was extended to", off: &defence.Longest,
 		try: func(l *lab) string {

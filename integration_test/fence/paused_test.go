@@ -54,7 +54,11 @@ func write(job string) error {
 		return err
 	}
 	defer db.Close()
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: time.Second})
+	lease := time.Minute // the next one is to hold it all along, on a busy machine too
+	if where[1] == "late" {
+		lease = time.Second
+	}
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: lease})
 	if err != nil {
 		return err
 	}

@@ -3,15 +3,12 @@ package fence_test
 import (
 	"database/sql"
 	"errors"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fence"
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // Two transactions at once, of holders of whom one has overtaken the other.
@@ -109,79 +106,6 @@ func (s *store) snapshot(level sql.IsolationLevel) {
 	}
 	require.NoError(s, late.Rollback())
 	require.Equal(s, uint64(12), s.value("a"))
-}
-
-// crowd: many holders write in any order and each notes its token in a journal. Only one that
-// nobody has overtaken gets in, so the journal ascends. The control: without the guard it does not.
-func (s *store) crowd(isolation sql.IsolationLevel) {
-	s.exec("CREATE TABLE IF NOT EXISTS journal (line BIGSERIAL PRIMARY KEY, token BIGINT NOT NULL)")
-	const holders, workers = 120, 6
-	for _, guarded := range []bool{true, false} {
-		s.exec("TRUNCATE journal")
-		var refused, repeated atomic.Int64
-		tokens := make(chan uint64, holders)
-		for _, i := range level.Rand(s.T).Perm(holders) {
-			tokens <- uint64(i/2 + 1) // each twice
-		}
-		close(tokens)
-		var all sync.WaitGroup
-		for range workers {
-			all.Go(func() {
-				for token := range tokens {
-					err := s.note(isolation, token, guarded)
-					for ; repeat(err); err = s.note(isolation, token, guarded) {
-						repeated.Add(1)
-					}
-					switch {
-					case errors.Is(err, fence.ErrStale):
-						refused.Add(1)
-					case err != nil:
-						s.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		lines, ascends := s.journal()
-		require.Equal(s, holders, lines+int(refused.Load()), "each was written or refused")
-		require.Equal(s, guarded, ascends)
-		s.Logf("proof: fence %s, guarded %t: %d written, %d refused, %d repeated", isolation, guarded, lines,
-			refused.Load(), repeated.Load())
-	}
-}
-
-// note writes a line of the journal in a transaction.
-func (s *store) note(level sql.IsolationLevel, token uint64, guarded bool) error {
-	tx, err := s.db.BeginTx(s.Context(), &sql.TxOptions{Isolation: level})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }() // of a committed one: nothing
-	if guarded {
-		if err := s.guard.CheckToken(s.Context(), tx, "journal", token); err != nil {
-			return err
-		}
-	}
-	if _, err := tx.ExecContext(s.Context(), "INSERT INTO journal (token) VALUES ($1)", int64(token)); err != nil {
-		return err
-	}
-	return tx.Commit()
-}
-
-// journal counts its lines and reports whether no token is smaller than the one before.
-func (s *store) journal() (lines int, ascends bool) {
-	s.Helper()
-	rows, err := s.db.QueryContext(s.Context(), "SELECT token FROM journal ORDER BY line")
-	require.NoError(s, err)
-	defer rows.Close()
-	ascends = true
-	for last := uint64(0); rows.Next(); lines++ {
-		var token uint64
-		require.NoError(s, rows.Scan(&token))
-		ascends, last = ascends && token >= last, token
-	}
-	require.NoError(s, rows.Err())
-	return lines, ascends
 }
 
 // ownColumn: the statement that the comment of fence.SQL recommends where rows can have a column

@@ -145,18 +145,13 @@ func TestPostgres(t *testing.T) {
 	dsn := pgtest.Start(t)
 	s := newStore(t, open(t, "pgx", dsn), "public.last_tokens")
 	t.Run("answers", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").answers() })
-	t.Run("kinds", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").kinds() })
 	t.Run("own column", func(t *testing.T) { ownColumn(t, s.db) })
 	for _, level := range []sql.IsolationLevel{sql.LevelReadCommitted, sql.LevelRepeatableRead, sql.LevelSerializable} {
 		t.Run(level.String(), func(t *testing.T) {
 			for _, r := range races {
 				t.Run(r.name, func(t *testing.T) { newStore(t, s.db, "public.last_tokens").race(level, r) })
 			}
-			t.Run("a snapshot hides nothing", func(t *testing.T) {
-				newStore(t, s.db,
-					"public.last_tokens").snapshot(level)
-			})
-			t.Run("crowd", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").crowd(level) })
+			t.Run("a snapshot hides nothing", func(t *testing.T) { newStore(t, s.db, "public.last_tokens").snapshot(level) })
 		})
 	}
 }

@@ -11,9 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -28,35 +26,6 @@ func strictly(t *testing.T, c *holdfast.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	require.NoError(t, c.Close(ctx))
-}
-
-// TestStringLostReply: a lock that was granted, whose reply is lost, is not taken for somebody else's when it is
-// asked for again.
-func TestStringLostReply(t *testing.T) {
-	for title, edits := range map[string][]string{"": nil, "control: the second attempt does not say so": {"ARGV[4] ~= '1' or ", "true or "}} {
-		t.Run(title, func(t *testing.T) {
-			srv := redistest.Start(t)
-			proxy := faultproxy.New(t, srv.Addr())
-			rdb := redistest.NewClient(t, proxy.Addr())
-			if edits != nil {
-				rdb.AddHook(mutant.Hook(lua.AcquireBeside, edits...))
-			}
-			m := rlock.New(newClient(t, rdb), "orders:42", holdfast.RespectStrings())
-			h, err := m.Lock(t.Context()) // the scripts are known, and so is the clock
-			require.NoError(t, err)
-			require.NoError(t, h.Unlock(t.Context()))
-			proxy.On(asks, 1, faultproxy.DropReply)
-			h, err = m.TryLock(t.Context())
-			if edits != nil {
-				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-				return
-			}
-			require.NoError(t, err)
-			require.Equal(t, 1, h.Count())
-			require.NoError(t, h.Unlock(t.Context()))
-			require.Zero(t, srv.Client(t).Exists(t.Context(), "orders:42").Val())
-		})
-	}
 }
 
 // TestStringInThePlace: where a string stands in the place of what a client may hold, there is nothing to give
@@ -112,51 +81,4 @@ func overwritten(t *testing.T, rdb *redis.Client, m *rlock.Mutex, opts ...holdfa
 	require.NoError(t, err)
 	require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", time.Minute).Err())
 	return h
-}
-
-// TestStringElsewhere: a string is waited for on a cluster, and it goes on being waited for after a fail-over.
-func TestStringElsewhere(t *testing.T) {
-	for title, start := range map[string]func(t *testing.T) (rdb func() redis.UniversalClient, failover func()){
-		"sentinel": func(t *testing.T) (func() redis.UniversalClient, func()) {
-			s := redistest.StartSentinel(t)
-			return func() redis.UniversalClient { return s.Client(t) }, func() {
-				s.AwaitReplica(t.Context(), t) // what it does not have is lost, with the promise
-				s.Failover(t)
-			}
-		},
-		"cluster": func(t *testing.T) (func() redis.UniversalClient, func()) {
-			s := redistest.StartCluster(t, 3, 1)
-			return func() redis.UniversalClient { return s.Client(t) }, func() {
-				s.AwaitReplicas(t.Context(), t, "orders:42")
-				s.Failover(t, "orders:42")
-			}
-		},
-	} {
-		t.Run(title, func(t *testing.T) {
-			client, failover := start(t)
-			rdb := client()
-			m := rlock.New(newClient(t, client()), "orders:42", holdfast.RespectStrings())
-			require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", 0).Err())
-			_, err := m.TryLock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-			granted := make(chan error, 1)
-			go func() {
-				h, err := m.Lock(context.Background())
-				if err == nil {
-					err = h.Unlock(context.Background())
-				}
-				granted <- err
-			}()
-			failover()
-			require.Eventually(t, func() bool { return rdb.Get(t.Context(), "orders:42").Val() == "whose" }, patience, time.Millisecond)
-			require.Empty(t, granted)
-			require.Eventually(t, func() bool { return rdb.Del(t.Context(), "orders:42").Err() == nil }, patience, time.Millisecond)
-			select {
-			case err := <-granted:
-				require.NoError(t, err)
-			case <-time.After(patience):
-				require.Fail(t, "nobody is let in")
-			}
-		})
-	}
 }

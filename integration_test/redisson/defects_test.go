@@ -106,7 +106,7 @@ func cut(s *story) {
 }
 
 // untold: a writer of Redisson's goes on reading. Its reader that waits sleeps on though it might
-// read, and one that comes now is let in.
+// read, one of ours that waits looks by itself, and one that comes now is let in.
 func untold(s *story) {
 	j, sleeper, late := s.thread(0), s.thread(1), s.thread(1)
 	s.javaLocks(j, "lock")
@@ -114,7 +114,10 @@ func untold(s *story) {
 	before := s.settled()
 	p := sleeper.Start(Ask{Op: "lock", Kind: "read", Name: s.name})
 	s.waits(p, before)
+	ours := later(func() (*holdfast.Hold, error) { return rwlock.New(s.ours[1], s.name).RLock(s.ctx) })
+	s.until("ours waits", func() bool { return s.waiting() == before+2 })
 	require.NoError(s, s.side(j, "write", "unlock").Err())
+	s.mustUnlock(s.got(ours))
 	require.NoError(s, s.side(late, "read", "lock").Err())
 	r := s.must(rwlock.New(s.ours[0], s.name).RLock(s.ctx))
 	require.Equal(s, 3, s.holders())

@@ -15,10 +15,10 @@ import (
 )
 
 // TestFifo: the order of grants is the order of arrival, in 20 rounds of a queue of both sides on every
-// topology; in a soak in 200. Redisson breaks it where a deadline passes
-// (TestFifoBroken), which none does here. A busy machine may let one of its threads miss the two seconds that it
-// has for a lock that was handed to it; a round in which the server saw that happen proves nothing, and another
-// takes its place.
+// topology; in a soak in 200. Redisson breaks it where a deadline passes (F2 in
+// TestDefectsOfRedisson), which none does here. A busy machine may let one of its threads miss the
+// two seconds that it has for a lock that was handed to it; a round in which the server saw that
+// happen proves nothing, and another takes its place.
 func TestFifo(t *testing.T) {
 	t.Parallel()
 	topology.EachOutermost(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {

@@ -24,7 +24,7 @@ import (
 // short one is for tests that wait for its end, or see it renewed.
 const (
 	long  = 4 * time.Minute
-	short = 3 * time.Second
+	short = 5 * time.Second
 )
 
 // fleet is what a topology is used by: two clients of each side with the long lease, and one with

@@ -9,7 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -31,6 +34,7 @@ func more() []moreStory {
 		{"latch", plain, latches},
 		{"queue", fair, queued},
 		{"leaving the queue", fair, leaving},
+		{"called", fair, called},
 	}
 }
 
@@ -295,22 +299,41 @@ func queued(s *story) {
 	s.nothingLeft()
 }
 
+// called: who waits behind Redisson's listens at once where that calls who is first. No poll tells it to here, which
+// would be a second later.
+func called(s *story) {
+	rdb := s.top.Connect(s.T)
+	rdb.AddHook(mutant.Hook(lua.FairPoll, "if not called or", "if true or"))
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(s, err)
+	redistest.CloseAtEnd(s.T, c)
+	j := s.thread(0)
+	s.javaLocks(j, "lock")
+	waiter := s.wait(s.make(c, s.name))
+	channel := s.channels() + ":" + s.queue()[0]
+	s.until("it listens there", func() bool { return s.listeners(s.ctx, channel) == 1 })
+	require.NoError(s, s.ask(j, "unlock").Err())
+	s.mustUnlock(s.got(waiter))
+	s.nothingLeft()
+}
+
 // leaving: who gives up, on either side, leaves the order of the others as it was.
 func leaving(s *story) {
 	h := s.must(s.mutex(0).Lock(s.ctx))
 	first, got1 := s.line(0, "J")
 	gone := s.mutex(1)
-	limited := s.wait(gone, holdfast.Wait(time.Second))
+	limited := s.wait(gone, holdfast.Wait(3*time.Second))
 	second, got2 := s.line(1, "J")
 	j := s.thread(1)
 	before := s.waiting()
-	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(time.Second)})
+	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(3 * time.Second)})
 	s.until("Redisson's waits", func() bool { return s.waiting() > before || p.Answered() })
 	third, got3 := s.line(2, "G")
 	require.ErrorIs(s, (<-limited).err, holdfast.ErrNotAcquired)
 	require.False(s, p.Reply(s.T).Yes())
 	require.NoError(s, p.Reply(s.T).Err())
-	require.Equal(s, slices.Concat(first, second, third), s.queue())
+	stay := slices.Concat(first, second, third)
+	s.until("their places are gone, and no others", func() bool { return slices.Equal(stay, s.queue()) })
 	s.mustUnlock(h)
 	require.Equal(s, first, got1())
 	require.Equal(s, second, got2())

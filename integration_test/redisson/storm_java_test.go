@@ -41,7 +41,6 @@ type actor struct {
 	mortal bool          // it is to be killed
 	name   func(*rand.Rand) string
 	grants int // that it asked for, to tell them apart
-	over   int // attempts that waited for all of patient
 }
 
 // patient is for how long a thread waits at a time where messages may be missed.
@@ -114,9 +113,6 @@ func (a *actor) lock(name string) (*grant, bool) {
 	r, ok := a.do(ask)
 	if !ok {
 		return nil, false
-	}
-	if ask.Wait == millis(patient) && r.Text() == "" {
-		a.over++
 	}
 	token, _ := strconv.ParseUint(r.Text(), 10, 64) // 0: it has none
 	g := &grant{of: op, kind: ask.Kind}

@@ -114,9 +114,6 @@ func (a *javaCounter) round() bool {
 			o.Result = history.Denied
 		case o.Kind == history.Wait && no:
 			o.Result = history.Left
-			if ask.Wait == millis(patient) {
-				a.over++
-			}
 		}
 	})
 }

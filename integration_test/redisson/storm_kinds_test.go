@@ -3,7 +3,6 @@ package redisson
 import (
 	"context"
 	"math/rand/v2"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,13 +20,7 @@ import (
 type runner interface{ Run(ctx context.Context) }
 
 // theirs is an actor of Redisson's.
-type theirs interface {
-	run(ctx context.Context)
-	// gaveUp is how often it waited for all of [patient].
-	gaveUp() int
-}
-
-func (a *actor) gaveUp() int { return a.over }
+type theirs interface{ run(ctx context.Context) }
 
 // The names of a storm, by the kind of lock. Of these there are fewer, because they share.
 var (
@@ -121,52 +114,4 @@ func await(patience time.Duration, cond func() bool) {
 			return
 		}
 	}
-}
-
-// overtook counts what Redisson's clients are known for, by name: its readers that came later than a
-// writer of ours that waits, and were let in before it (W5), and those who took permits before one of
-// ours that stood in the queue (S1).
-func overtook(ops []history.Op) (readers, takers int) {
-	type waiter struct {
-		name   string
-		of     history.Family
-		client int
-		actor  int
-	}
-	type span struct{ from, to int64 }
-	waits := make(map[string][]span)
-	locks := make(map[waiter][]history.Op)
-	for _, o := range ops {
-		if o.Kind == history.Lock && (o.Of == history.ReadWrite && !o.Shared || o.Of == history.Permits) {
-			w := waiter{o.Name, o.Of, o.Client, o.Actor}
-			locks[w] = append(locks[w], o)
-		}
-	}
-	for _, q := range ops {
-		if q.Kind != history.Queue || q.Result != history.OK {
-			continue
-		}
-		for _, l := range locks[waiter{q.Name, q.Of, q.Client, q.Actor}] {
-			if l.Call <= q.Call && q.Return <= l.Return {
-				waits[q.Name] = append(waits[q.Name], span{q.Return, l.Return})
-			}
-		}
-	}
-	for _, o := range ops {
-		if !o.Guest || o.Result != history.OK || o.Kind != history.Lock && o.Kind != history.Try ||
-			o.Of == history.ReadWrite && !o.Shared {
-			continue
-		}
-		for _, w := range waits[o.Name] {
-			if w.from < o.Call && o.Return < w.to {
-				if strings.HasPrefix(o.Name, "rw") {
-					readers++
-				} else {
-					takers++
-				}
-				break
-			}
-		}
-	}
-	return readers, takers
 }

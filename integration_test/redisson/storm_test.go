@@ -42,8 +42,8 @@ const (
 
 // TestStorm: clients of both sides use the same names at random, plain, fair and read-write locks,
 // semaphores and latches, on one server, behind Sentinel and in a cluster: until both have had each name, and
-// for five seconds; in a soak for a minute. In the middle a process of Redisson's is killed. Their history is checked like all others,
-// and the checks refuse one of them when it is changed.
+// for five seconds; in a soak for a minute. In the middle a process of Redisson's is killed. Their history is checked like all others;
+// that the checks find what is wrong is shown by those of package history, and in a soak by [TestStormControl].
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	topology.EachLocal(t, topology.Single|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
@@ -57,22 +57,19 @@ func TestStorm(t *testing.T) {
 		history.Report(t, found, "go test -race -run "+t.Name()+" ./redisson")
 		st.undisturbed(t, ops)
 		seen := grants(ops)
-		readers, takers := overtook(ops)
 		t.Logf("proof: redisson: %s, %s: %d operations, %d grants of Holdfast's and %d of Redisson's, %d of these "+
 			"perhaps of a lock that it had been handed as its wait was over (P1), %d clients of which a live thread did not take in "+
-			"time what it was handed (P2), %d of readers that passed a writer (W5), %d of permits past others that waited (S1), %d "+
-			"waits of two seconds that were over (W4), %d violations", duration, top.Name(), len(ops), seen["ours"], seen["theirs"], st.takeUps,
-			len(st.places.lapsed), readers, takers, st.over(), len(found))
-		if top.Kind() == topology.Sentinel { // one storm is enough, and this one is short
-			st.refuses(t, ops)
-		}
+			"time what it was handed (P2), %d violations", duration, top.Name(), len(ops), seen["ours"], seen["theirs"], st.takeUps,
+			len(st.places.lapsed), len(found))
 	})
 }
 
 // TestStormControl: clients of ours that take no notice of Redisson's holders, and of how many permits
-// there are, and count twice, are found out by the history of each kind. One storm
-// need not show all of it, so there are as many as it takes.
+// there are, and count twice, are found out by the history of each kind. One storm need not show all of it, so there
+// are as many as it takes: what a storm comes to is chance. The tests of package history show the same of each
+// check by a story.
 func TestStormControl(t *testing.T) {
+	level.ForSoak(t)
 	t.Parallel()
 	topology.EachLocal(t, topology.Single, func(t *testing.T, top topology.Topology) {
 		missing := []string{"plain exclusion", "plain linearizability", "rw exclusion", "rw linearizability",
@@ -206,15 +203,6 @@ func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.
 		return
 	}
 	st.actors = append(st.actors, all...)
-}
-
-// over is how often threads of Redisson's waited for all of their time where they do so for that of
-// a message that is missed.
-func (st *storm) over() (n int) {
-	for _, a := range append(st.actors, st.doomed...) {
-		n += a.gaveUp()
-	}
-	return n
 }
 
 // workload is what ours do.

@@ -1,12 +1,12 @@
 package topology
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,10 +27,6 @@ type container struct {
 	ctr   *testcontainers.DockerContainer
 	addr  string
 	admin *redis.Client
-
-	version string
-	valkey  bool
-	stopped atomic.Bool // paused or killed: asking it would take as long as our patience
 }
 
 // quiet swallows the ten lines that each container would write into the log of its test. Errors are
@@ -39,20 +35,9 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// startContainer starts a topology of containers of this image.
-func startContainer(tb testing.TB, kind Kind, name, image string) Topology {
-	tb.Helper()
-	c := runContainer(tb, image)
-	about := about{kind: kind, name: name, version: c.version, valkey: c.valkey}
-	if kind == Replicated {
-		return replicate(tb, about, image, c)
-	}
-	return &servers{about, []Node{c}}
-}
-
-// runContainer starts one server. Its log line is waited for, and then an answer: the line is
+// startContainer starts a single server of this image. Its log line is waited for, and then an answer: the line is
 // written a moment before the port answers.
-func runContainer(tb testing.TB, image string) *container {
+func startContainer(tb testing.TB, name, image string) Topology {
 	tb.Helper()
 	defaults(tb)
 	ctr, err := testcontainers.Run(tb.Context(), image,
@@ -72,9 +57,8 @@ func runContainer(tb testing.TB, image string) *container {
 	c := &container{tb: tb, ctr: ctr, addr: literal(addr)}
 	c.admin = redis.NewClient(asDefaultOptions(c.addr))
 	tb.Cleanup(func() { _ = c.admin.Close() })
-	c.version, c.valkey = c.identify()
-	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(c.version)...)...)
-	return c
+	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(c.version())...)...)
+	return &servers{about{Single, name}, []Node{c}}
 }
 
 // defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper
@@ -111,8 +95,8 @@ func asDefaultOptions(addr string) *redis.Options {
 	return o
 }
 
-// identify waits for the server to answer and asks it what it is.
-func (c *container) identify() (version string, valkey bool) {
+// version waits for the server to answer and asks it what it is.
+func (c *container) version() string {
 	c.tb.Helper()
 	ctx, cancel := context.WithTimeout(c.tb.Context(), patience)
 	defer cancel()
@@ -121,10 +105,7 @@ func (c *container) identify() (version string, valkey bool) {
 	for {
 		info := c.admin.InfoMap(ctx, "server")
 		if info.Err() == nil {
-			if v := info.Item("Server", "valkey_version"); v != "" {
-				return v, true
-			}
-			return info.Item("Server", "redis_version"), false
+			return cmp.Or(info.Item("Server", "valkey_version"), info.Item("Server", "redis_version"))
 		}
 		select {
 		case <-tick.C:
@@ -164,7 +145,6 @@ func (c *container) Try(args ...string) (any, error) {
 // Pause freezes the container's processes. On a busy machine the kernel may take longer for that than
 // the engine waits, which then says that it cannot.
 func (c *container) Pause() {
-	c.stopped.Store(true)
 	c.docker("pause", func(ctx context.Context, d *testcontainers.DockerClient) error {
 		for {
 			_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
@@ -185,11 +165,9 @@ func (c *container) Resume() {
 		_, err := d.ContainerUnpause(ctx, c.ctr.GetContainerID(), client.ContainerUnpauseOptions{})
 		return err
 	})
-	c.stopped.Store(false)
 }
 
 func (c *container) Kill() {
-	c.stopped.Store(true)
 	c.docker("kill", func(ctx context.Context, d *testcontainers.DockerClient) error {
 		_, err := d.ContainerKill(ctx, c.ctr.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
 		return err

@@ -50,9 +50,9 @@ func quickly(t *testing.T, kinds Kind) Kind {
 
 // Each runs a test, in parallel, on each of the kinds, in a subtest for each version: a single
 // server in all versions that can be had, the others in the oldest and the newest Redis and the
-// newest Valkey. Containers are for single servers and for a primary with replicas. opts are for
-// the processes; containers, which cannot follow them, are left out when there are any. The quick
-// level has single servers only.
+// newest Valkey. Containers are for single servers: the other kinds announce addresses to their clients, which from
+// outside are not those of the containers, or are the same however a server is started. opts are for the processes;
+// containers, which cannot follow them, are left out when there are any. The quick level has single servers only.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
 	t.Helper()
 	each(t, kinds, some{containers: len(opts) == 0}, test, opts)
@@ -72,7 +72,7 @@ func each(t *testing.T, kinds Kind, which some, test func(t *testing.T, top Topo
 	t.Helper()
 	ran := 0
 	kinds = quickly(t, kinds)
-	for kind := Single; kind <= Masters; kind <<= 1 {
+	for kind := Single; kind <= Cluster; kind <<= 1 {
 		if kinds&kind == 0 {
 			continue
 		}
@@ -84,7 +84,7 @@ func each(t *testing.T, kinds Kind, which some, test func(t *testing.T, top Topo
 					redistest.Unavailable(t, c.missing)
 				}
 				if c.image != "" {
-					test(t, startContainer(t, kind, c.name, c.image))
+					test(t, startContainer(t, c.name, c.image))
 					return
 				}
 				test(t, start(t, kind, c.program, opts))
@@ -130,27 +130,12 @@ func choose(t *testing.T, kind Kind, which some) []choice {
 		choices = append(choices, choice{name: kind.String() + "/" + name + "/process", missing: "no program of " +
 			name + " in " + dir})
 	}
-	if docker && which.containers {
-		for _, l := range images(kind) {
+	if docker && which.containers && kind == Single {
+		for _, l := range Wanted {
 			choices = append(choices, choice{name: kind.String() + "/" + l.Name + "/container", image: l.Image})
 		}
 	}
 	return choices
-}
-
-// images are the lines to run in containers: all for a single server, the outermost for a primary
-// with replicas. The other kinds announce addresses to their clients, which from outside are not
-// those of the containers.
-func images(kind Kind) []Line {
-	switch kind {
-	case Single:
-		return Wanted
-	case Replicated:
-		return slices.DeleteFunc(slices.Clone(Wanted), func(l Line) bool {
-			return l.Name != "redis-6" && l.Name != "redis-8.6" && l.Name != "valkey-9"
-		})
-	}
-	return nil
 }
 
 // onlyLocal has it said once, and not by every test.
@@ -199,7 +184,7 @@ func EachLocal(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) 
 	i := slices.IndexFunc(programs, func(p redistest.Program) bool {
 		return p.Version == local.Version() && p.Valkey == local.IsValkey()
 	})
-	for kind := Single; kind <= Masters; kind <<= 1 {
+	for kind := Single; kind <= Cluster; kind <<= 1 {
 		if kinds&kind != 0 {
 			t.Run(processName(kind, programs[i]), func(t *testing.T) {
 				t.Parallel()

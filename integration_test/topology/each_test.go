@@ -41,7 +41,7 @@ func TestMissingVersionsAreNamed(t *testing.T) {
 }
 
 func TestEveryKindIsChosenOnceAVersion(t *testing.T) {
-	for kind := Single; kind <= Masters; kind <<= 1 {
+	for kind := Single; kind <= Cluster; kind <<= 1 {
 		seen := map[string]bool{}
 		for _, c := range choose(t, kind, some{containers: true}) {
 			require.False(t, seen[c.name], c.name)

@@ -10,18 +10,14 @@ import (
 
 // about is what all topologies can say of themselves.
 type about struct {
-	kind    Kind
-	name    string
-	version string
-	valkey  bool
+	kind Kind
+	name string
 }
 
-func (a about) Kind() Kind      { return a.kind }
-func (a about) Name() string    { return a.name }
-func (a about) Version() string { return a.version }
-func (a about) Valkey() bool    { return a.valkey }
+func (a about) Kind() Kind   { return a.kind }
+func (a about) Name() string { return a.name }
 
-// servers are nodes without ties between them: one, or the masters of a quorum.
+// servers is a single one.
 type servers struct {
 	about
 	nodes []Node
@@ -40,18 +36,6 @@ func (s *servers) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
 	return s.Connect(tb, asDefault(change)...)
 }
 
-// quorum is servers of which each has a client.
-type quorum struct{ servers }
-
-func (q *quorum) ConnectEach(tb testing.TB, change ...Change) []redis.UniversalClient {
-	tb.Helper()
-	var all []redis.UniversalClient
-	for _, n := range q.nodes {
-		all = append(all, connectTo(tb, n.Addr(), change))
-	}
-	return all
-}
-
 // processes are servers as nodes.
 func processes(all []*redistest.Server) []Node {
 	nodes := make([]Node, len(all))
@@ -65,14 +49,12 @@ func processes(all []*redistest.Server) []Node {
 // that a restarted server has it.
 func start(tb testing.TB, kind Kind, p redistest.Program, opts []redistest.Option) Topology {
 	tb.Helper()
-	a := about{kind: kind, name: processName(kind, p), version: p.Version, valkey: p.Valkey}
+	a := about{kind, processName(kind, p)}
 	user := redistest.Args(append([]string{"--user", User}, rule(p.Version)...)...)
 	opts = append([]redistest.Option{redistest.Exec(p.Path), user}, opts...)
 	switch kind {
 	case Single:
 		return &servers{a, processes(redistest.StartMasters(tb, 1, opts...))}
-	case Masters:
-		return &quorum{servers{a, processes(redistest.StartMasters(tb, 5, opts...))}}
 	case Replicated:
 		return &replicated{a, redistest.StartReplicated(tb, 2, opts...)}
 	case Sentinel:

@@ -17,10 +17,9 @@ const (
 	Replicated                  // a primary with two replicas; the test decides on failovers
 	Sentinel                    // a primary with a replica, under three Sentinels
 	Cluster                     // three masters with a replica each
-	Masters                     // five servers that know nothing of each other
 
 	// All is every kind.
-	All = Single | Replicated | Sentinel | Cluster | Masters
+	All = Single | Replicated | Sentinel | Cluster
 )
 
 // String names a kind.
@@ -34,8 +33,6 @@ func (k Kind) String() string {
 		return "sentinel"
 	case Cluster:
 		return "cluster"
-	case Masters:
-		return "masters"
 	}
 	return "several kinds"
 }
@@ -48,13 +45,9 @@ type Topology interface {
 	Kind() Kind
 	// Name is the name of the subtest that [Each] makes, such as "cluster/redis-7.0.15/process".
 	Name() string
-	// Version is the servers' own, such as "7.0.15".
-	Version() string
-	// Valkey says whether the servers are Valkey.
-	Valkey() bool
 	// Nodes are all servers that hold data.
 	Nodes() []Node
-	// Serving is the server that takes writes to the key now. With Masters it is the first.
+	// Serving is the server that takes writes to the key now.
 	Serving(tb testing.TB, key string) Node
 	// Connect returns a new client that finds its way as a user's would, also after a failover, and
 	// logs in as [User]. It is closed when the test ends.
@@ -77,9 +70,6 @@ type Node interface {
 	// Kill ends the server and all its data.
 	Kill()
 }
-
-// Restarter is a node that can be started again, empty, on the same address.
-type Restarter interface{ Restart() }
 
 // Failover is a topology that can put another server in the place of the one that serves a key.
 // What was acknowledged before the call is kept; what is written meanwhile may be lost, except in a
@@ -105,9 +95,4 @@ type Resharder interface {
 	Reshard(tb testing.TB, key string)
 	// BeginReshard leaves the slot half moved, so that a test can act before it calls Finish.
 	BeginReshard(tb testing.TB, key string) *redistest.Move
-}
-
-// Quorum is a topology of independent masters, which has a client for each.
-type Quorum interface {
-	ConnectEach(tb testing.TB, change ...Change) []redis.UniversalClient
 }

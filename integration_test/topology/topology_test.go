@@ -60,30 +60,6 @@ func TestEveryTopologyStarts(t *testing.T) {
 		require.NotEmpty(t, refused(t, top), "the control: a refusal is seen")
 		require.NoError(t, top.Admin(t).Set(t.Context(), "k", "v", time.Minute).Err())
 		require.Equal(t, "v", top.Serving(t, "k").Command(t, "GET", "k"))
-		require.Equal(t, "v"+top.Version(), "v"+serverSays(t, top))
-	})
-}
-
-// serverSays is the version by INFO.
-func serverSays(t *testing.T, top Topology) string {
-	t.Helper()
-	field := "redis_version"
-	if top.Valkey() {
-		field = "valkey_version"
-	}
-	return redistest.InfoField(top.Serving(t, "k").Command(t, "INFO", "server").(string), field)
-}
-
-func TestMastersHaveAClientEach(t *testing.T) {
-	Each(t, Masters, func(t *testing.T, top Topology) {
-		clients := top.(Quorum).ConnectEach(t)
-		require.Len(t, clients, 5)
-		h, err := mutex(t, clients[0], "name").Lock(within(t))
-		require.NoError(t, err)
-		other, err := mutex(t, clients[1], "name").TryLock(within(t))
-		require.NoError(t, err, "they know nothing of each other")
-		require.NoError(t, other.Unlock(within(t)))
-		require.NoError(t, h.Unlock(within(t)))
 	})
 }
 
@@ -101,9 +77,5 @@ func TestNodesPauseAndDie(t *testing.T) {
 		require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, patience, 5*time.Millisecond)
 		node.Kill()
 		require.Error(t, rdb.Ping(t.Context()).Err())
-		if again, ok := node.(Restarter); ok {
-			again.Restart()
-			require.NoError(t, top.Connect(t).Ping(t.Context()).Err(), "the user is there again")
-		}
 	})
 }

@@ -53,7 +53,7 @@ func TestKilledControl(t *testing.T) {
 			a.held()
 			b := start(t, programs.present, at.addr(), kind, name, lease.String(), "hold")
 			for _, srv := range at {
-				listens(t, srv.Client(t), name)
+				waits(t, srv.Client(t), name)
 			}
 			a.dies()
 			ends := at.ends(t, kind, name)
@@ -279,13 +279,14 @@ func TestPausedControl(t *testing.T) {
 	}
 }
 
-// TestFirstDies: the first in a queue, of one version, dies. When the other version gives the lock back those
-// behind have their turn, of either version. Their leases are longer than the test, so nothing that was granted
-// to a dead one would come back.
-func TestFirstDies(t *testing.T) {
+// TestOrder: a queue of both versions is served in the order in which it formed. Where the first in it dies, those
+// behind have their turn when the other version gives the lock back. Their leases are longer than the test, so
+// nothing that was granted to a dead one would come back.
+func TestOrder(t *testing.T) {
 	t.Parallel()
 	for how, die := range map[string]func(p *process){
-		"killed": (*process).dies,
+		"nobody dies": nil,
+		"killed":      (*process).dies,
 		"halted": func(p *process) { // its connections stay: the server does not know
 			require.NoError(p, p.cmd.Process.Signal(redistest.Halt))
 		},
@@ -294,15 +295,19 @@ func TestFirstDies(t *testing.T) {
 			t.Parallel()
 			eachWay(t, []string{"fairlock"}, func(t *testing.T, at place, _, one, other string) {
 				t.Parallel()
-				line := lineUp(t, at, t.Name(), one, other, one, other, one)
-				die(line[1].process)
+				line := lineUp(t, at, t.Name(), one, other, one, other, other, one)
+				turns := line[1:]
+				if die != nil {
+					die(line[1].process)
+					turns = line[2:]
+				}
 				line[0].unlocks()
 				token := line[0].token
-				for i, p := range line[2:] {
+				for i, p := range turns {
 					next := p.held()
 					require.Greater(t, next, token)
 					token = next
-					for _, behind := range line[i+3:] {
+					for _, behind := range turns[i+1:] {
 						require.Empty(t, behind.lines, "overtaken")
 					}
 					p.unlocks()
@@ -312,8 +317,8 @@ func TestFirstDies(t *testing.T) {
 	}
 }
 
-// TestFirstDiesControl: who dies when it has the lock, and not when it waits, keeps those behind waiting.
-func TestFirstDiesControl(t *testing.T) {
+// TestOrderControl: who dies when it has the lock, and not when it waits, keeps those behind waiting.
+func TestOrderControl(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"fairlock"}, func(t *testing.T, at place, _, one, other string) {
 		t.Parallel()
@@ -325,8 +330,8 @@ func TestFirstDiesControl(t *testing.T) {
 			return rdb.PTTL(t.Context(), t.Name()).Val() > patience
 		}, patience, 5*time.Millisecond)
 		line[1].dies()
-		passes(t, rdb, 4*time.Second) // longer than the dead of TestFirstDies are waited for
-		require.Empty(t, line[2].lines, "a death is not felt, so TestFirstDies shows nothing")
+		passes(t, rdb, 4*time.Second) // longer than the dead of TestOrder are waited for
+		require.Empty(t, line[2].lines, "a death is not felt, so TestOrder shows nothing")
 	})
 }
 

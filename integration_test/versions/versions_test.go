@@ -11,8 +11,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -131,7 +129,7 @@ func TestTold(t *testing.T) {
 		a := start(t, one, at.addr(), kind, name, (10 * patience).String(), "hold")
 		a.held()
 		b := start(t, other, at.addr(), kind, name, (10 * patience).String(), "hold")
-		listens(t, rdb, name)
+		waits(t, rdb, name)
 		a.unlocks()
 		b.held()
 	})
@@ -140,19 +138,33 @@ func TestTold(t *testing.T) {
 // TestToldControl: whoever is not told does not notice that the lock is free, and the message is what tells.
 func TestToldControl(t *testing.T) {
 	srv := redistest.Start(t)
-	rdb, name := srv.Client(t), "untold"
+	name := "untold"
 	start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold").held()
 	b := start(t, programs.present, srv.Addr(), "rlock", name, (10 * patience).String(), "hold")
-	listens(t, rdb, name)
 	// It asks once more when it listens, which would find the lock free. It looks who holds it each time it is refused.
-	require.Eventually(t, func() bool { return srv.CommandCalls(t)["hgetall"] >= 2 }, patience, 5*time.Millisecond)
+	hearsOnly(t, srv, b, name, "hgetall", 2)
+	b.held()
+}
+
+// hearsOnly waits until one who waits has asked the server so often, and makes what it waits for so, without a word:
+// it does not notice. Then it is told.
+func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks string, times int64) {
+	t.Helper()
+	rdb := srv.Client(t)
+	waits(t, rdb, name)
+	require.Eventually(t, func() bool { return srv.CommandCalls(t)[asks] >= times }, patience, 5*time.Millisecond)
 	require.EqualValues(t, 1, rdb.Del(t.Context(), name).Val())
 	passes(t, rdb, time.Second)
-	require.Empty(t, b.lines, "it asks without being told, so TestTold shows nothing")
+	require.Empty(t, waiting.lines, "it asks without being told, so that it is told shows nothing")
+	require.NoError(t, rdb.Publish(t.Context(), channelOf(t, rdb, name), opened).Err())
+}
+
+// channelOf is where those listen who wait for a lock or latch.
+func channelOf(t *testing.T, rdb *redis.Client, name string) string {
+	t.Helper()
 	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
 	require.Len(t, channels, 1)
-	require.NoError(t, rdb.Publish(t.Context(), channels[0], "0").Err())
-	b.held()
+	return channels[0]
 }
 
 // TestToldQuorum: whoever unlocks a redlock says so where the other version listens. A test like TestTold would show
@@ -182,10 +194,8 @@ func TestToldQuorumControl(t *testing.T) {
 // overhear waits until somebody listens for a lock or latch, and listens there too.
 func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
 	t.Helper()
-	listens(t, rdb, name)
-	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
-	require.Len(t, channels, 1)
-	sub := rdb.Subscribe(t.Context(), channels[0])
+	waits(t, rdb, name)
+	sub := rdb.Subscribe(t.Context(), channelOf(t, rdb, name))
 	t.Cleanup(func() { _ = sub.Close() })
 	_, err := sub.Receive(t.Context()) // that it is subscribed
 	require.NoError(t, err)
@@ -223,50 +233,13 @@ func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process
 	}, patience, 20*time.Millisecond)
 }
 
-// waits is listens, or one of some processes says something.
+// waits waits until somebody is subscribed to what wakes the waiters of a lock, or one of some processes says something.
 func waits(t *testing.T, rdb *redis.Client, name string, unless ...*process) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
 		return err == nil && len(plain) > 0 || anything(unless)
 	}, patience, 5*time.Millisecond, "nobody waits for %s", name)
-}
-
-// listens waits until somebody is subscribed to what wakes the waiters of a lock.
-func listens(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
-	waits(t, rdb, name)
-}
-
-// TestOrder: a queue of both versions is served in the order in which it formed.
-func TestOrder(t *testing.T) {
-	needsOld(t)
-	srv := redistest.Start(t)
-	client, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, client)
-	queue := fairlock.New(client, "order")
-	hold, err := queue.Lock(t.Context())
-	require.NoError(t, err)
-	var waiting []*process
-	for i, program := range []string{programs.old, programs.present, programs.old, programs.present, programs.present, programs.old} {
-		waiting = append(waiting, start(t, program, srv.Addr(), "fairlock", "order", "30s", "hold"))
-		require.Eventually(t, func() bool {
-			s, err := queue.State(t.Context())
-			return err == nil && s.Waiters == i+1
-		}, patience, 5*time.Millisecond)
-	}
-	require.NoError(t, hold.Unlock(t.Context()))
-	token := hold.Token()
-	for i, p := range waiting {
-		next := p.held()
-		require.Greater(t, next, token)
-		token = next
-		for _, behind := range waiting[i+1:] {
-			require.Empty(t, behind.lines, "overtaken")
-		}
-		require.NoError(t, p.in.Close()) // it unlocks, and ends
-	}
 }
 
 // TestStorm: processes of both versions take one lock as fast as they can, and each looks whether it is alone.

@@ -6,7 +6,6 @@
 //	                                             lock it says until when it trusted it, by the clock, in us.
 //	worker ADDRESS KIND NAME LEASE storm ROUNDS  takes it so many times, and looks whether it is alone.
 //	worker ADDRESS latch NAME LEASE ask          does what each line of input says: "set 3", "count", "wait".
-//	worker ADDRESS latch NAME LEASE storm ROUNDS counts down so many times.
 //
 // ADDRESS is that of a server. A redlock takes several, with commas between them.
 package main
@@ -69,7 +68,7 @@ func run(ctx context.Context, args []string) error {
 		masters, clients = append(masters, rdb), append(clients, client)
 	}
 	if args[1] == "latch" {
-		return count(ctx, latch.New(clients[0], args[2]), args[4:])
+		return count(ctx, latch.New(clients[0], args[2]))
 	}
 	lock := locker(clients, args[1], args[2])
 	if args[4] == "storm" {
@@ -177,21 +176,7 @@ func storm(ctx context.Context, rdb *redis.Client, lock taking, kind, name strin
 }
 
 // count does with a latch what it is told.
-func count(ctx context.Context, l *latch.Latch, args []string) error {
-	down := func() error {
-		left, err := l.CountDown(ctx)
-		if err == nil {
-			fmt.Println("left", left)
-		}
-		return err
-	}
-	if args[0] == "storm" {
-		rounds, err := strconv.Atoi(args[1])
-		for ; err == nil && rounds > 0; rounds-- {
-			err = down()
-		}
-		return err
-	}
+func count(ctx context.Context, l *latch.Latch) error {
 	for input := bufio.NewScanner(os.Stdin); input.Scan(); {
 		var err error
 		switch word, n, _ := strings.Cut(input.Text(), " "); word {
@@ -203,7 +188,10 @@ func count(ctx context.Context, l *latch.Latch, args []string) error {
 				fmt.Println("set", done)
 			}
 		case "count":
-			err = down()
+			var left int
+			if left, err = l.CountDown(ctx); err == nil {
+				fmt.Println("left", left)
+			}
 		case "wait":
 			if err = l.Wait(ctx); err == nil {
 				fmt.Println("open")

@@ -9,7 +9,6 @@ import org.redisson.api.RLock;
 import org.redisson.api.RScript;
 import org.redisson.api.RedissonClient;
 import org.redisson.client.codec.LongCodec;
-import org.redisson.client.codec.StringCodec;
 
 /** The commands to locks of all kinds. */
 final class Locks {
@@ -41,47 +40,17 @@ final class Locks {
             case "tryLockAndMark":
                 boolean got = ask.wait > 0 ? lock.tryLock(ask.wait, lease, TimeUnit.MILLISECONDS) : lock.tryLock();
                 return token(got ? mark(client, ask) : null);
-            case "compete":
-                return compete(client, lock, ask);
             case "unlock":
                 lock.unlock();
                 return true;
             case "forceUnlock":
                 return lock.forceUnlock();
-            case "isLocked":
-                return lock.isLocked();
             case "isHeld":
                 return lock.isHeldByCurrentThread();
             case "holdCount":
                 return lock.getHoldCount();
-            case "left":
-                return lock.remainTimeToLive();
-            case "getToken":
-                return token(((RFencedLock) lock).getToken());
             default:
                 throw new IllegalArgumentException("no such command to a lock: " + ask.op);
-        }
-    }
-
-    /** Locks and unlocks until it is told to stop, and has a script say each time that it is inside, and with which token. */
-    private static boolean compete(RedissonClient client, RLock lock, Ask ask) {
-        while (true) {
-            Long token = null;
-            if (lock instanceof RFencedLock) {
-                token = ((RFencedLock) lock).lockAndGetToken();
-            } else {
-                lock.lock();
-            }
-            try {
-                token = token == null ? mark(client, ask) : token;
-                Long go = client.getScript(StringCodec.INSTANCE).eval(RScript.Mode.READ_WRITE, ask.names.get(0),
-                        RScript.ReturnType.LONG, List.of(ask.names.get(1), ask.names.get(2)), ask.names.get(3), token(token));
-                if (go == 0) {
-                    return true;
-                }
-            } finally {
-                lock.unlock();
-            }
         }
     }
 

@@ -17,9 +17,6 @@ final class Permits {
             case "setPermits":
                 permits.setPermits(ask.n);
                 return true;
-            case "addPermits":
-                permits.addPermits(ask.n);
-                return true;
             case "acquire":
                 return permits.acquire(ask.n, lease, TimeUnit.MILLISECONDS);
             case "tryAcquire":
@@ -30,14 +27,10 @@ final class Permits {
                 return true;
             case "tryRelease":
                 return permits.tryRelease(ask.ids);
-            case "updateLease":
-                return permits.updateLeaseTime(ask.ids.get(0), ask.lease, TimeUnit.MILLISECONDS);
             case "available":
                 return permits.availablePermits();
             case "acquired":
                 return permits.acquiredPermits();
-            case "permits":
-                return permits.getPermits();
             default:
                 throw new IllegalArgumentException("no such command to permits: " + ask.op);
         }
