@@ -18,8 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
-
 // booth is an election with one candidate behind a proxy, and another around it.
 type booth struct {
 	srv           *redistest.Server
@@ -31,11 +29,8 @@ type booth struct {
 func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook) *booth {
 	t.Helper()
 	srv := redistest.Start(t)
-	b := &booth{srv: srv, rdb: srv.Client(t), proxy: faultproxy.New(t, srv.Addr())}
-	client := redistest.NewClient(t, b.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
-	for _, hook := range hooks {
-		client.AddHook(hook)
-	}
+	client, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond, hooks...)
+	b := &booth{srv: srv, rdb: srv.Client(t), proxy: proxy}
 	b.faulty = election.New(newClient(t, client, faulty), "booth")
 	b.other = election.New(newClient(t, b.rdb, other), "booth")
 	h := lead(t, b.other, "") // the server knows the scripts from here on
@@ -48,26 +43,22 @@ func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook
 // TestAnnouncementMeetsFaults: the announcement, or its answer, is lost. It is repeated, and observers
 // are told of one leader.
 func TestAnnouncementMeetsFaults(t *testing.T) {
-	for _, fault := range []faultproxy.Action{
-		faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole,
-	} {
-		t.Run(fault.String(), func(t *testing.T) {
-			b := newBooth(t, nil, nil)
-			w, stop := watch(t, b.other)
-			require.Equal(t, election.Leader{}, w.next())
-			rule := b.proxy.On(script(lua.ElectionAnnounce), 1, fault)
-			h := lead(t, b.faulty, "v")
-			require.Equal(t, 1, rule.Count())
-			l, err := b.other.Leader(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, h.Token(), l.Token)
-			require.Equal(t, h.Token(), w.next().Token)
-			unlock(t, h)
-			require.Equal(t, election.Leader{}, w.next())
-			stop()
-			require.Empty(t, w.told)
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		b := newBooth(t, nil, nil)
+		w, stop := watch(t, b.other)
+		require.Equal(t, election.Leader{}, w.next())
+		rule := b.proxy.On(script(lua.ElectionAnnounce), 1, fault)
+		h := lead(t, b.faulty, "v")
+		require.Equal(t, 1, rule.Count())
+		l, err := b.other.Leader(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, h.Token(), l.Token)
+		require.Equal(t, h.Token(), w.next().Token)
+		unlock(t, h)
+		require.Equal(t, election.Leader{}, w.next())
+		stop()
+		require.Empty(t, w.told)
+	})
 }
 
 // TestNoAnnouncement: whoever cannot announce itself gives the leadership back, and the next one

@@ -22,6 +22,8 @@ var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
+	script     = kindtest.Script
+	unlock     = kindtest.Unlock
 )
 
 // said is the key of an election's announcement.
@@ -37,11 +39,7 @@ func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
 
 // listeners is how many connections observe an election.
 func listeners(t testing.TB, rdb redis.UniversalClient, name string) int64 {
-	t.Helper()
-	channel := "holdfast_election__channel:{" + name + "}"
-	n, err := rdb.PubSubNumSub(context.Background(), channel).Result()
-	require.NoError(t, err)
-	return n[channel]
+	return kindtest.Listeners(t.Context(), rdb, "holdfast_election__channel:{"+name+"}")
 }
 
 // of is a campaign with a value, as tests of locks have it.
@@ -56,8 +54,6 @@ func lead(t testing.TB, e *election.Election, value string) *holdfast.Hold {
 	t.Helper()
 	return kindtest.Take(t.Context(), t, of(e, value))
 }
-
-var unlock = kindtest.Unlock
 
 // campaign is one candidate.
 type campaign struct {

@@ -2,7 +2,6 @@ package election_test
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -13,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -79,74 +77,6 @@ func TestCandidatesLostTheirPlaces(t *testing.T) {
 	require.NoError(t, rdb.Del(t.Context(), "redisson_lock_queue:{"+name+"}", "redisson_lock_timeout:{"+name+"}").Err())
 	unlock(t, h)
 	kindtest.InTurn(t, func(*holdfast.Hold) {}, second.Pending, third.Pending) // nobody sleeps
-}
-
-// TestCluster: in a cluster, for names in several slots, with and without a tag.
-func TestCluster(t *testing.T) {
-	level.ForAll(t)
-	c := redistest.StartCluster(t, 3, 0)
-	a, b := newClient(t, c.Client(t), nil), newClient(t, c.Client(t), nil)
-	for i := range 4 {
-		for _, format := range []string{"e%d", "{e%d}:tagged"} {
-			name := fmt.Sprintf(format, i)
-			all := [2]*election.Election{election.New(a, name), election.New(b, name)}
-			w, stop := watch(t, all[1])
-			succeeds(t, all, w)
-			stop()
-		}
-	}
-}
-
-// TestSentinel: candidates and observers go on after a failover.
-func TestSentinel(t *testing.T) {
-	level.ForAll(t)
-	s := redistest.StartSentinel(t)
-	opts := &holdfast.Options{Lease: 3 * time.Second}
-	var all [2]*election.Election
-	for i := range all {
-		all[i] = election.New(newClient(t, s.Client(t), opts), "e")
-	}
-	w, stop := watch(t, all[0])
-	defer stop()
-	succeeds(t, all, w)
-	s.AwaitReplica(t.Context(), t)
-	s.Failover(t)
-	primary := s.Primary(t).Client(t)
-	// Until a client has found the new primary it may be granted locks by the old one, which go
-	// with its data when that becomes a replica.
-	for _, e := range all {
-		eventually(t, "it has found the new primary", func() bool {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			h, err := e.Campaign(ctx, "looks")
-			if err != nil {
-				return false
-			}
-			there := primary.Exists(t.Context(), said("e")).Val() == 1
-			return h.Unlock(t.Context()) == nil && there
-		})
-	}
-	succeeds(t, all, w)
-}
-
-// succeeds has one lead, and resign for the other one, and the observer be told of both.
-func succeeds(t *testing.T, all [2]*election.Election, w *watched) {
-	t.Helper()
-	first := lead(t, all[0], "first")
-	w.until("first")
-	won := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(won)
-		if h, err := all[1].Campaign(t.Context(), "second"); err == nil {
-			won <- h
-		}
-	}()
-	unlock(t, first)
-	second := <-won
-	require.NotNil(t, second)
-	require.Equal(t, second.Token(), w.until("second").Token)
-	unlock(t, second)
-	require.Equal(t, election.Leader{}, w.until(""))
 }
 
 // TestObserved: campaigns are waits, and terms are holds.

@@ -52,8 +52,8 @@ func TestQuestionsOvertake(t *testing.T) {
 func placedBeside(t *testing.T, within time.Duration) bool {
 	t.Helper()
 	srv := redistest.Start(t)
-	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
-	slow := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = time.Minute })
+	rdb := srv.Client(t)
+	slow, proxy := kindtest.Behind(t, srv.Addr(), time.Minute)
 	client, other := newClient(t, slow, nil), newClient(t, rdb, nil)
 	ctx, leave := context.WithCancel(t.Context())
 	for _, name := range []string{"a", "b"} {
@@ -171,30 +171,18 @@ func TestStoppedClientCostsOneClaim(t *testing.T) {
 	holder, m := fairlock.New(newClient(t, rdb, nil), name), fairlock.New(newClient(t, rdb, nil), name)
 	h := lock(t, holder)
 	const stopped = "00000000-0000-0000-0000-000000000000"
-	sub := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+stopped)
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
+	mailbox(t, rdb, name, stopped)
 	var want []string
 	for i := range 5 {
 		owner := fmt.Sprintf("%s:h%d", stopped, i)
 		want = append(want, owner)
-		queuedBefore(t, rdb, name, owner)
+		foreign(t, rdb, name, owner, 15*time.Second) // as if it was put off now
 	}
 	w := wait(t.Context(), t, rdb, m)
 	unlock(t, h)
 	h = w.Hold()
 	require.Equal(t, want[1:], queued(t, rdb, name))
 	unlock(t, h)
-}
-
-// queuedBefore gives an owner a place that was put off now, for 15 s.
-func queuedBefore(t *testing.T, rdb *redis.Client, name, owner string) {
-	t.Helper()
-	now := rdb.Time(t.Context()).Val().UnixMilli()
-	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
-	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}",
-		redis.Z{Score: float64(now + 15000), Member: owner}).Err())
 }
 
 // TestServerForgetsPlaces: a waiter whose place is lost with all data finds out by its next poll,

@@ -17,9 +17,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-
 // line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and
 // others around it.
 type line struct {
@@ -34,8 +31,8 @@ type line struct {
 func newLine(t *testing.T) *line {
 	t.Helper()
 	srv := redistest.Start(t)
-	l := &line{T: t, rdb: srv.Client(t), proxy: faultproxy.New(t, srv.Addr())}
-	client := redistest.NewClient(t, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+	client, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
+	l := &line{T: t, rdb: srv.Client(t), proxy: proxy}
 	l.faulty, l.other = fairlock.New(newClient(t, client, nil), "line"), fairlock.New(newClient(t, l.rdb, nil), "line")
 	// Scripts are known to the server from here on, and the mailbox of the faulty client is
 	// subscribed and lingers.
@@ -50,54 +47,37 @@ func newLine(t *testing.T) *line {
 // drained unlocks, lets the waiters have their turns, in this order, and looks what is left.
 func (l *line) drained(waiters ...*kindtest.Pending) {
 	l.Helper()
-	last := l.held
-	for _, w := range waiters {
-		require.NoError(l, last.Unlock(l.Context()))
-		next := w.Hold()
-		require.Greater(l, next.Token(), last.Token())
-		last = next
-	}
-	require.NoError(l, last.Unlock(l.Context()))
-	eventually(l.T, "nothing is left", func() bool {
-		return l.rdb.Exists(l.Context(), "line", "redisson_lock_queue:{line}",
-			"redisson_lock_timeout:{line}").Val() == 0
-	})
+	drain(l.T, l.rdb, "line", l.held, waiters...)
 }
-
-func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
 
 // TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in
 // the order of arrival, and one grant.
 func TestEnqueueMeetsFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLine(t)
-			rule := l.proxy.On(script(lua.FairAcquire), 1, fault)
-			first := wait(t.Context(), t, l.rdb, l.faulty)
-			second := wait(t.Context(), t, l.rdb, l.other)
-			require.Equal(t, 1, rule.Count())
-			l.drained(first, second)
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		l := newLine(t)
+		rule := l.proxy.On(script(lua.FairAcquire), 1, fault)
+		first := wait(t.Context(), t, l.rdb, l.faulty)
+		second := wait(t.Context(), t, l.rdb, l.other)
+		require.Equal(t, 1, rule.Count())
+		l.drained(first, second)
+	})
 }
 
 // TestHandOverMeetsFaults: the unlock, or its answer, is lost. The lock is handed on once.
 func TestHandOverMeetsFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLine(t)
-			first := wait(t.Context(), t, l.rdb, l.faulty)
-			second := wait(t.Context(), t, l.rdb, l.other)
-			unlock(t, l.held)
-			h := first.Hold()
-			rule := l.proxy.On(script(lua.FairRelease), 1, fault)
-			unlock(t, h)
-			require.Equal(t, 1, rule.Count())
-			l.held = second.Hold()
-			require.Greater(t, l.held.Token(), h.Token())
-			l.drained()
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		l := newLine(t)
+		first := wait(t.Context(), t, l.rdb, l.faulty)
+		second := wait(t.Context(), t, l.rdb, l.other)
+		unlock(t, l.held)
+		h := first.Hold()
+		rule := l.proxy.On(script(lua.FairRelease), 1, fault)
+		unlock(t, h)
+		require.Equal(t, 1, rule.Count())
+		l.held = second.Hold()
+		require.Greater(t, l.held.Token(), h.Token())
+		l.drained()
+	})
 }
 
 // TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of
@@ -111,15 +91,13 @@ func TestLeaveMeetsFaults(t *testing.T) {
 		require.ErrorIs(t, first.Err(), context.Canceled)
 		return second
 	}
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLine(t)
-			l.proxy.On(script(lua.FairRelease), 1, fault)
-			second := leave(t, l)
-			eventually(t, "it has left", func() bool { return len(queued(t, l.rdb, "line")) == 1 })
-			l.drained(second)
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		l := newLine(t)
+		l.proxy.On(script(lua.FairRelease), 1, fault)
+		second := leave(t, l)
+		eventually(t, "it has left", func() bool { return len(queued(t, l.rdb, "line")) == 1 })
+		l.drained(second)
+	})
 	t.Run("control", func(t *testing.T) {
 		defer defence.Undo.Without(t)()
 		l := newLine(t)
@@ -136,8 +114,8 @@ func TestLeaveMeetsFaults(t *testing.T) {
 // place counts for longer than that, and is given back when the network works again.
 func TestLeaveInASilentTime(t *testing.T) {
 	srv := redistest.Start(t)
-	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
-	client := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	rdb := srv.Client(t)
+	client, proxy := kindtest.Behind(t, srv.Addr(), 100*time.Millisecond)
 	m := fairlock.New(newClient(t, client, &holdfast.Options{Lease: 200 * time.Millisecond}), "silent")
 	other := fairlock.New(newClient(t, rdb, nil), "silent")
 	held := lock(t, other)

@@ -3,10 +3,13 @@ package fairlock_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -16,6 +19,10 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const patience = kindtest.Patience
 
 var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+	script             = kindtest.Script
+
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
@@ -27,4 +34,55 @@ func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
 	list, err := rdb.LRange(context.Background(), "redisson_lock_queue:{"+name+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
+}
+
+// mailbox hears what a client is told of grants.
+func mailbox(t *testing.T, rdb *redis.Client, name, client string) *redis.PubSub {
+	t.Helper()
+	tap := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+client)
+	t.Cleanup(func() { _ = tap.Close() })
+	_, err := tap.Receive(t.Context())
+	require.NoError(t, err)
+	return tap
+}
+
+// foreign gives an owner of another client a place in the queue that counts for a time.
+func foreign(t *testing.T, rdb *redis.Client, name, owner string, counts time.Duration) {
+	t.Helper()
+	end := float64(rdb.Time(t.Context()).Val().Add(counts).UnixMilli())
+	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
+	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: end, Member: owner}).Err())
+}
+
+// drain has the holder of a lock and its waiters have their turns, in this order, and looks what is left.
+func drain(t *testing.T, rdb *redis.Client, name string, last *holdfast.Hold, waiters ...*kindtest.Pending) {
+	t.Helper()
+	for _, w := range waiters {
+		unlock(t, last)
+		next := w.Hold()
+		require.Greater(t, next.Token(), last.Token())
+		last = next
+	}
+	unlock(t, last)
+	empty(t, rdb, name)
+}
+
+// empty waits until nobody has a lock, nor a place.
+func empty(t *testing.T, rdb *redis.Client, name string) {
+	t.Helper()
+	eventually(t, "nothing is left", func() bool {
+		return rdb.Exists(t.Context(), name, "redisson_lock_queue:{"+name+"}", "redisson_lock_timeout:{"+name+"}").Val() == 0
+	})
+}
+
+// TestKind: what every kind of lock promises.
+func TestKind(t *testing.T) {
+	srv := kindtest.Single(t,
+		func(c *holdfast.Client, name string, opts ...holdfast.Option) kindtest.Mutex {
+			return fairlock.New(c, name, opts...)
+		})
+	srv.Waiters = func(ctx context.Context, rdb *redis.Client, name string) int64 {
+		return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
+	}
+	kindtest.Run(t, kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, srv))
 }

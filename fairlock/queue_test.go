@@ -25,25 +25,13 @@ func wait(ctx context.Context, t *testing.T, rdb *redis.Client, m *fairlock.Mute
 	return p
 }
 
-// foreign puts an owner of another client into the queue that nobody can reach.
-func foreign(t *testing.T, rdb *redis.Client, name, owner string) {
-	t.Helper()
-	deadline := float64(time.Now().Add(time.Minute).UnixMilli())
-	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
-	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}",
-		redis.Z{Score: deadline, Member: owner}).Err())
-}
-
 // TestNobodyBarges: a free lock with a waiter that can be reached is not for who comes by.
 func TestNobodyBarges(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
 	const there = "00000000-0000-0000-0000-000000000000"
-	sub := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+m.Name()+"}:"+there)
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
-	foreign(t, rdb, m.Name(), there+":h1")
+	mailbox(t, rdb, m.Name(), there)
+	foreign(t, rdb, m.Name(), there+":h1", time.Minute)
 	refused(t.Context(), t, m.TryLock)
 	refused(t.Context(), t, m.Lock, holdfast.Wait(0))
 	s, err := m.State(t.Context())
@@ -57,7 +45,7 @@ func TestOnlyTheDeadAreQueued(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
 	const away = "00000000-0000-0000-0000-000000000000:h1"
-	foreign(t, rdb, m.Name(), away)
+	foreign(t, rdb, m.Name(), away, time.Minute)
 	for _, lock := range []func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){m.TryLock, m.Lock} {
 		h, err := lock(t.Context(), holdfast.Wait(patience))
 		require.NoError(t, err)
@@ -102,11 +90,7 @@ func TestOldMessage(t *testing.T) {
 		name := uniqueName(t)
 		c := newClient(t, rdb, nil)
 		m, o := fairlock.New(c, name), fairlock.New(newClient(t, rdb, nil), name)
-		mailbox := "redisson_lock__channel:{" + name + "}:" + c.ID()
-		tap := rdb.Subscribe(t.Context(), mailbox)
-		defer tap.Close()
-		_, err := tap.Receive(t.Context())
-		require.NoError(t, err)
+		tap := mailbox(t, rdb, name, c.ID())
 		ctx := holdfast.WithOwner(t.Context())
 		other = lock(t, o)
 		w = wait(ctx, t, rdb, m)
@@ -118,7 +102,7 @@ func TestOldMessage(t *testing.T) {
 		other = lock(t, o)
 		w = wait(ctx, t, rdb, m)
 		require.Equal(t, h.Owner(), queued(t, rdb, name)[0], "the same owner")
-		require.EqualValues(t, 2, rdb.Publish(t.Context(), mailbox, message.Payload).Val())
+		require.EqualValues(t, 2, rdb.Publish(t.Context(), message.Channel, message.Payload).Val())
 		return w, h.Token(), other
 	}
 	w, first, other := old(t)

@@ -20,22 +20,13 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// mailbox hears what a client is told of grants.
-func mailbox(t *testing.T, rdb *redis.Client, name string, c *holdfast.Client) *redis.PubSub {
-	t.Helper()
-	tap := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+c.ID())
-	t.Cleanup(func() { _ = tap.Close() })
-	_, err := tap.Receive(t.Context())
-	require.NoError(t, err)
-	return tap
-}
-
 // runLine is a lock that another client holds, with three waiters of one client, one of another,
 // and one more of the first.
 type runLine struct {
 	t       *testing.T
 	rdb     *redis.Client
 	name    string
+	id      string // of the first client
 	held    *holdfast.Hold
 	first   *fairlock.Mutex
 	other   *fairlock.Mutex
@@ -47,10 +38,10 @@ type runLine struct {
 func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClient, opts ...holdfast.Option) *runLine {
 	t.Helper()
 	rdb := srv.Client(t)
-	l := &runLine{t: t, rdb: rdb, name: uniqueName(t)}
 	c := newClient(t, client, nil)
+	l := &runLine{t: t, rdb: rdb, name: uniqueName(t), id: c.ID()}
 	l.first, l.other = fairlock.New(c, l.name, opts...), fairlock.New(newClient(t, rdb, nil), l.name)
-	l.tap = mailbox(t, rdb, l.name, c)
+	l.tap = mailbox(t, rdb, l.name, c.ID())
 	l.held = lock(t, l.other)
 	for i := range l.leave {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -65,22 +56,7 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 // drained lets these have their turns, in this order, and looks what is left.
 func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
 	l.t.Helper()
-	for _, w := range waiters {
-		unlock(l.t, last)
-		next := w.Hold()
-		require.Greater(l.t, next.Token(), last.Token())
-		last = next
-	}
-	unlock(l.t, last)
-	l.empty()
-}
-
-func (l *runLine) empty() {
-	l.t.Helper()
-	eventually(l.t, "nothing is left", func() bool {
-		return l.rdb.Exists(l.t.Context(), l.name, "redisson_lock_queue:{"+l.name+"}",
-			"redisson_lock_timeout:{"+l.name+"}").Val() == 0
-	})
+	drain(l.t, l.rdb, l.name, last, waiters...)
 }
 
 // runEnd is a message behind those that are counted.
@@ -89,7 +65,7 @@ const runEnd = "end of the run"
 // told returns how many are named in each of the messages that the first client got so far.
 func (l *runLine) told() (named []int) {
 	l.t.Helper()
-	require.NoError(l.t, l.rdb.Publish(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:"+l.first0(), runEnd).Err())
+	require.NoError(l.t, l.rdb.Publish(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:"+l.id, runEnd).Err())
 	for {
 		m, err := l.tap.ReceiveMessage(l.t.Context())
 		require.NoError(l.t, err)
@@ -98,19 +74,6 @@ func (l *runLine) told() (named []int) {
 		}
 		named = append(named, len(strings.Fields(m.Payload))-3)
 	}
-}
-
-// first0 is the id of the first client.
-func (l *runLine) first0() string {
-	channels, err := l.rdb.PubSubChannels(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:*").Result()
-	require.NoError(l.t, err)
-	for _, c := range channels {
-		if l.rdb.PubSubNumSub(l.t.Context(), c).Val()[c] == 2 { // it and the tap
-			return c[strings.LastIndexByte(c, ':')+1:]
-		}
-	}
-	l.t.Fatal("nobody listens")
-	return ""
 }
 
 // TestRun: three waiters of one client that stand next to each other are granted the lock by one
@@ -198,22 +161,19 @@ func TestRunLosesItsLock(t *testing.T) {
 // TestReleaseOfARunMeetsFaults: the last unlock of a run, or its answer, is lost. The lock is handed
 // on once, and the places of those who were served are gone.
 func TestReleaseOfARunMeetsFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			srv := redistest.Shared(t)
-			proxy := faultproxy.New(t, srv.Addr())
-			l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
-				func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
-			unlock(t, l.held)
-			for _, w := range l.waiters[:2] {
-				require.NoError(t, w.Hold().Unlock(t.Context()))
-			}
-			third := l.waiters[2].Hold()
-			rule := proxy.On(script(lua.FairRelease), 1, fault)
-			l.drained(third, l.waiters[3], l.waiters[4])
-			require.Equal(t, 1, rule.Count())
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		srv := redistest.Shared(t)
+		rdb, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
+		l := newRunLine(t, srv, rdb)
+		unlock(t, l.held)
+		for _, w := range l.waiters[:2] {
+			require.NoError(t, w.Hold().Unlock(t.Context()))
+		}
+		third := l.waiters[2].Hold()
+		rule := proxy.On(script(lua.FairRelease), 1, fault)
+		l.drained(third, l.waiters[3], l.waiters[4])
+		require.Equal(t, 1, rule.Count())
+	})
 }
 
 // TestMessageOfARunIsLost: the client learns by its poll that the first of them was handed the lock.
@@ -222,9 +182,8 @@ func TestReleaseOfARunMeetsFaults(t *testing.T) {
 func TestMessageOfARunIsLost(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		srv := redistest.Shared(t)
-		proxy := faultproxy.New(t, srv.Addr())
-		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
-			func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
+		rdb, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
+		l := newRunLine(t, srv, rdb)
 		if lost {
 			proxy.LoseReplies(true)
 		}
@@ -250,9 +209,8 @@ func TestClientOfARunIsSilent(t *testing.T) {
 	const lease = time.Second
 	for _, silent := range []bool{true, false} {
 		srv := redistest.Start(t)
-		proxy := faultproxy.New(t, srv.Addr())
-		l := newRunLine(t, srv, redistest.NewClient(t, proxy.Addr(),
-			func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), holdfast.Lease(lease))
+		rdb, proxy := kindtest.Behind(t, srv.Addr(), 100*time.Millisecond)
+		l := newRunLine(t, srv, rdb, holdfast.Lease(lease))
 		unlock(t, l.held)
 		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
 		second := l.waiters[1].Hold()
@@ -273,7 +231,7 @@ func TestClientOfARunIsSilent(t *testing.T) {
 		proxy.Silence(false)
 		unlock(t, other)
 		kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2], l.waiters[4]) // each has kept its place, or has lost it and taken another
-		l.empty()
+		empty(t, l.rdb, l.name)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -17,18 +18,12 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 func newClient(t *testing.T) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
+	c, _ := kindtest.Shared(t, nil)
 	return c
 }
 
 func lock(t *testing.T, l holdfast.Locker, ctx context.Context) *holdfast.Hold {
-	t.Helper()
-	h, err := l.Lock(ctx)
-	require.NoError(t, err)
-	return h
+	return kindtest.Take(ctx, t, l.Lock)
 }
 
 // requireToken: the context tells that token, and TokenOf the same of that lock.
@@ -119,13 +114,11 @@ func TestSeveralLocks(t *testing.T) {
 
 // TestSeveralLocksOfOneName: locks of one name on different servers are several.
 func TestSeveralLocksOfOneName(t *testing.T) {
-	elsewhere, err := holdfast.New(redistest.Start(t).Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, elsewhere)
+	elsewhere := kindtest.NewClient(t, redistest.Start(t).Client(t), nil)
 	outer := lock(t, rlock.New(newClient(t), t.Name()), t.Context())
 	inner := lock(t, rlock.New(elsewhere, t.Name()), outer.Context())
 	guard := fence.NewRedis(nobody(t))
-	_, err = guard.Do(inner.Context(), "stock", "SET", "which?")
+	_, err := guard.Do(inner.Context(), "stock", "SET", "which?")
 	require.ErrorIs(t, err, fence.ErrSeveralLocks)
 	_, ok := fence.TokenOf(inner.Context(), t.Name())
 	require.False(t, ok)

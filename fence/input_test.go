@@ -27,23 +27,14 @@ func TestBadInputToRedis(t *testing.T) {
 	_, err := g.Do(ctx, "stock", "SET", 1)
 	require.ErrorIs(t, err, fence.ErrNoToken)
 	for want, try := range map[string]func() (any, error){
-		"make it with fence.NewRedis": func() (any,
-			error) {
-			return fence.NewRedis(nil).DoToken(ctx, 1, "stock", "SET", 1)
-		},
-		"no Redis client; make": func() (any,
-			error) {
-			return (*fence.Redis)(nil).DoToken(ctx, 1, "stock", "SET", 1)
-		},
-		"key is empty; name":                  func() (any, error) { return g.DoToken(ctx, 1, "", "SET", 1) },
-		`key "a}b" has a closing brace`:       func() (any, error) { return g.DoToken(ctx, 1, "a}b", "SET", 1) },
-		`key "{}b" has an empty hash tag`:     func() (any, error) { return g.DoToken(ctx, 1, "{}b", "SET", 1) },
-		"command is empty; name one":          func() (any, error) { return g.DoToken(ctx, 1, "stock", "") },
-		"token is 0, which no hold has; pass": func() (any, error) { return g.DoToken(ctx, 0, "stock", "SET", 1) },
-		"7001 arguments, and a script can pass on": func() (any,
-			error) {
-			return g.DoToken(ctx, 1, "stock", "RPUSH", make([]any, 7001)...)
-		},
+		"make it with fence.NewRedis":              func() (any, error) { return fence.NewRedis(nil).DoToken(ctx, 1, "stock", "SET", 1) },
+		"no Redis client; make":                    func() (any, error) { return (*fence.Redis)(nil).DoToken(ctx, 1, "stock", "SET", 1) },
+		"key is empty; name":                       func() (any, error) { return g.DoToken(ctx, 1, "", "SET", 1) },
+		`key "a}b" has a closing brace`:            func() (any, error) { return g.DoToken(ctx, 1, "a}b", "SET", 1) },
+		`key "{}b" has an empty hash tag`:          func() (any, error) { return g.DoToken(ctx, 1, "{}b", "SET", 1) },
+		"command is empty; name one":               func() (any, error) { return g.DoToken(ctx, 1, "stock", "") },
+		"token is 0, which no hold has; pass":      func() (any, error) { return g.DoToken(ctx, 0, "stock", "SET", 1) },
+		"7001 arguments, and a script can pass on": func() (any, error) { return g.DoToken(ctx, 1, "stock", "RPUSH", make([]any, 7001)...) },
 	} {
 		_, err := try()
 		require.ErrorContains(t, err, want)

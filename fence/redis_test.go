@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -81,9 +82,9 @@ func TestEndedHoldSaysWhy(t *testing.T) {
 // TestLostReplyIsNotRepeated: the command may have run, so nobody but the caller may send it again.
 func TestLostReplyIsNotRepeated(t *testing.T) {
 	srv := redistest.Start(t)
-	direct, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
-	guard := fence.NewRedis(redistest.NewClient(t, proxy.Addr(),
-		func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }))
+	direct := srv.Client(t)
+	rdb, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
+	guard := fence.NewRedis(rdb)
 	incr := func(key string) error {
 		_, err := guard.DoToken(t.Context(), 12, key, "INCR")
 		return err
@@ -91,7 +92,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 	require.NoError(t, incr("known")) // the server knows the script from here on
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.Cut} {
 		t.Run(fault.String(), func(t *testing.T) {
-			rule := proxy.On(faultproxy.Script(lua.Fence.Hash()), 1, fault)
+			rule := proxy.On(kindtest.Script(lua.Fence), 1, fault)
 			err := incr(fault.String())
 			require.Equal(t, 1, rule.Count())
 			require.Error(t, err)
@@ -105,7 +106,7 @@ func TestLostReplyIsNotRepeated(t *testing.T) {
 
 	// The control: go-redis's own repeats, and it runs twice.
 	defer defence.NoRetry.Without(t)()
-	proxy.On(faultproxy.Script(lua.Fence.Hash()), 1, faultproxy.DropReply)
+	proxy.On(kindtest.Script(lua.Fence), 1, faultproxy.DropReply)
 	require.NoError(t, incr("control"))
 	require.Equal(t, "2", direct.Get(t.Context(), "control").Val())
 }

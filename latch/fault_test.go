@@ -2,7 +2,6 @@ package latch_test
 
 import (
 	"context"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,63 +11,42 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// latchWaiters is how many goroutines of the process wait for a latch.
-func latchWaiters() int {
-	stacks := make([]byte, 8<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "latch.(*Latch).wait(")
-}
-
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-
 // proxied is the latch for a client behind a proxy.
 func (l *lab) proxied(hooks ...redis.Hook) (*latch.Latch, *faultproxy.Proxy) {
 	l.Helper()
-	proxy := faultproxy.New(l.TB, redistest.Shared(l.TB).Addr())
-	rdb := redistest.NewClient(l.TB, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
+	rdb, proxy := kindtest.Behind(l.TB, redistest.Shared(l.TB).Addr(), 100*time.Millisecond, hooks...)
 	return latch.New(newClient(l.TB, rdb, nil), l.name), proxy
 }
 
 // TestAtMostOnce: each operation meets each fault, and is repeated.
 func TestAtMostOnce(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLab(t)
-			m, proxy := l.proxied()
-			for _, s := range []*lua.Script{lua.LatchSet, lua.LatchCount, lua.LatchDelete} { // the server knows them
-				require.NoError(t, l.rdb.ScriptLoad(t.Context(), s.Text()).Err())
-			}
-			_, err := m.Delete(t.Context()) // the client knows the server's clock
-			require.NoError(t, err)
-			hit := func(s *lua.Script) {
-				t.Helper()
-				proxy.Clear()
-				rule := proxy.On(faultproxy.Script(s.Hash()), 1, fault)
-				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })
-			}
-			hit(lua.LatchSet)
-			set(t, m, 3)
-			hit(lua.LatchCount)
-			count(t, m, 2)
-			require.Equal(t, "2", l.rdb.Get(t.Context(), l.name).Val())
-			hit(lua.LatchDelete)
-			deleted, err := m.Delete(t.Context())
-			require.NoError(t, err)
-			require.True(t, deleted)
-			for _, key := range l.rdb.Keys(t.Context(), "*"+l.name+"*").Val() {
-				require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
-			}
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		l := newLab(t)
+		m, proxy := l.proxied()
+		kindtest.Load(t, l.rdb, lua.LatchSet, lua.LatchCount, lua.LatchDelete)
+		_, err := m.Delete(t.Context()) // the client knows the server's clock
+		require.NoError(t, err)
+		hit := func(s *lua.Script) { kindtest.Strike(t, proxy, s, fault) }
+		hit(lua.LatchSet)
+		set(t, m, 3)
+		hit(lua.LatchCount)
+		count(t, m, 2)
+		require.Equal(t, "2", l.rdb.Get(t.Context(), l.name).Val())
+		hit(lua.LatchDelete)
+		deleted, err := m.Delete(t.Context())
+		require.NoError(t, err)
+		require.True(t, deleted)
+		for _, key := range l.rdb.Keys(t.Context(), "*"+l.name+"*").Val() {
+			require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
+		}
+	})
 }
 
 // The control: the server that does not remember calls counts twice.

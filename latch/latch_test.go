@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -238,8 +239,8 @@ func TestOneLookForAll(t *testing.T) {
 	rdb := srv.Client(t)
 	eventually(t, "it listens, and nobody comes any more", func() bool {
 		before := srv.CommandCalls(t)["evalsha"]
-		return latchWaiters() == many && srv.CommandCalls(t)["evalsha"] == before &&
-			rdb.PubSubNumSub(t.Context(), "redisson_countdownlatch__channel__{many}").Val()["redisson_countdownlatch__channel__{many}"] == 1
+		return kindtest.Goroutines("latch.(*Latch).wait(") == many && srv.CommandCalls(t)["evalsha"] == before &&
+			kindtest.Listeners(t.Context(), rdb, "redisson_countdownlatch__channel__{many}") == 1
 	})
 	require.Zero(t, inside.Load())
 	srv.ResetStats(t)

@@ -45,12 +45,7 @@ func (l *lab) process(opts ...holdfast.Option) *latch.Latch {
 func (l *lab) channel() string { return "redisson_countdownlatch__channel__{" + l.name + "}" }
 
 // listening is how many clients listen.
-func (l *lab) listening() int64 {
-	l.Helper()
-	n, err := l.rdb.PubSubNumSub(context.Background(), l.channel()).Result()
-	require.NoError(l, err)
-	return n[l.channel()]
-}
+func (l *lab) listening() int64 { return kindtest.Listeners(context.Background(), l.rdb, l.channel()) }
 
 // set sets a latch that is not set.
 func set(t testing.TB, l *latch.Latch, count int) {

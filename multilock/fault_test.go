@@ -2,7 +2,7 @@ package multilock_test
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"testing"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -55,26 +54,6 @@ func (s *trio) held() (all []string) {
 		all = append(all, taken(s, rdb, letters[i])...)
 	}
 	return all
-}
-
-// TestALostReply: the answer to one member's release, or to its acquisition, is lost. It is repeated, and
-// all are free.
-func TestALostReply(t *testing.T) {
-	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole} {
-		t.Run(fault.String(), func(t *testing.T) {
-			s := newTrio(t, nil)
-			for _, script := range []*lua.Script{lua.Acquire, lua.Release} {
-				unlock(t, lock(t.Context(), t, s.all)) // the server has the scripts then
-				rule := s.proxy.On(faultproxy.Script(script.Hash()), 1, fault)
-				h := lock(t.Context(), t, s.all)
-				require.Equal(t, []string{"a", "b", "c"}, s.held())
-				unlock(t, h)
-				require.Empty(t, s.held())
-				require.Equal(t, 1, rule.Count())
-				s.proxy.Clear()
-			}
-		})
-	}
 }
 
 // deadServer unlocks while the second server cannot be reached, and returns what stays taken of the
@@ -166,63 +145,56 @@ func TestTheMiddleIsLostControl(t *testing.T) {
 	_ = h.Unlock(t.Context())
 }
 
-// cancelled waits for the third of three, is cancelled, and returns what is held at that moment.
-func cancelled(t *testing.T) (held []string) {
+var errGone = errors.New("the caller has gone")
+
+// ends are how a wait for the last of three can end, with what the caller is told.
+var ends = map[string]struct {
+	end  func(s *trio, cancel context.CancelCauseFunc)
+	says []error
+	of   string
+}{
+	"cancelled":         {func(_ *trio, cancel context.CancelCauseFunc) { cancel(errGone) }, []error{holdfast.ErrNotAcquired, errGone}, `"c"`},
+	"the first closed":  {closes(0), []error{holdfast.ErrClosed}, ""},
+	"the second closed": {closes(1), []error{holdfast.ErrClosed}, ""},
+	"the last closed":   {closes(2), []error{holdfast.ErrClosed}, ""},
+	"a member lost": {func(s *trio, _ context.CancelCauseFunc) {
+		require.NoError(s, s.direct[0].Del(s.Context(), "a").Err())
+	}, []error{holdfast.ErrLost}, `rlock "a": lock lost`},
+}
+
+func closes(client int) func(*trio, context.CancelCauseFunc) {
+	return func(s *trio, _ context.CancelCauseFunc) { require.NoError(s, s.clients[client].Close(s.Context())) }
+}
+
+// endedWait waits for the third of three until the wait ends, and returns what is held at that moment.
+func endedWait(t *testing.T, how string) (held []string) {
 	t.Helper()
-	s := newTrio(t, nil)
+	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 	other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
 	waiting := begin(ctx, t, s.all.Lock)
 	listened(t, s.direct[2], "c")
 	require.Equal(t, []string{"a", "b", "c"}, s.held())
-	why := fmt.Errorf("the caller has gone")
-	cancel(why)
+	ends[how].end(s, cancel)
 	err := waiting.Err()
 	held = s.held()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, err, why)
-	require.ErrorContains(t, err, `"c"`)
+	for _, is := range ends[how].says {
+		require.ErrorIs(t, err, is)
+	}
+	require.ErrorContains(t, err, ends[how].of)
 	unlock(t, other)
 	return held
 }
 
-// TestCancelledBeforeTheLast: two of three are given back before Lock returns.
-func TestCancelledBeforeTheLast(t *testing.T) {
-	require.Equal(t, []string{"c"}, cancelled(t))
+// TestEndedBeforeTheLast: two of three are given back before Lock returns.
+func TestEndedBeforeTheLast(t *testing.T) {
+	for how := range ends {
+		t.Run(how, func(t *testing.T) { require.Equal(t, []string{"c"}, endedWait(t, how)) })
+	}
 	// The control: without that, they stay taken for as long as the client lives.
 	t.Cleanup(defence.AllOrNone.Without(t))
-	require.Equal(t, []string{"a", "b", "c"}, cancelled(t))
-}
-
-// TestClosedWhileWaiting: the client of the last member is closed. The others are given back.
-func TestClosedWhileWaiting(t *testing.T) {
-	for closed := range 3 {
-		s := newTrio(t, nil)
-		other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
-		waiting := begin(t.Context(), t, s.all.Lock)
-		listened(t, s.direct[2], "c")
-		require.NoError(t, s.clients[closed].Close(t.Context()))
-		err := waiting.Err()
-		require.ErrorIs(t, err, holdfast.ErrClosed)
-		require.Equal(t, []string{"c"}, s.held())
-		unlock(t, other)
-	}
-}
-
-// TestLostWhileWaiting: a member is lost while another one is waited for. The wait ends, and says
-// which is lost.
-func TestLostWhileWaiting(t *testing.T) {
-	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
-	other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
-	waiting := begin(t.Context(), t, s.all.Lock)
-	listened(t, s.direct[2], "c")
-	require.NoError(t, s.direct[0].Del(t.Context(), "a").Err())
-	err := waiting.Err()
-	require.ErrorIs(t, err, holdfast.ErrLost)
-	require.ErrorContains(t, err, `rlock "a": lock lost`)
-	require.Equal(t, []string{"c"}, s.held())
-	unlock(t, other)
+	require.Equal(t, []string{"a", "b", "c"}, endedWait(t, "cancelled"))
 }
 
 // TestADeadServerWhileTaking: what was granted is given back before the error.

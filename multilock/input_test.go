@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -193,21 +192,21 @@ func TestAPanic(t *testing.T) {
 // TestPermits: one permit of a semaphore is a member like any other. Two are refused: two owners of one
 // each would wait for each other.
 func TestPermits(t *testing.T) {
-	srv := &memory.Server{}
-	c, err := memory.NewClient(nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	permits, mutex := memory.NewPermits(c, srv, "p", 2), memory.New(c, srv, "m")
+	c, rdb := shared(t)
+	n := names(t, "mp")
+	permits, mutex := semaphore.New(c, n[1], 2), rlock.New(c, n[0])
+	out := func() int64 { return rdb.ZCard(t.Context(), "{"+n[1]+"}:timeout").Val() }
 	h := lock(t.Context(), t, multilock.New(permits, mutex))
 	another := lock(h.Context(), t, multilock.New(mutex, permits))
-	require.Len(t, srv.Owners("p"), 2, "the second is no re-entry")
-	require.Len(t, srv.Owners("m"), 1, "and the other one is")
+	require.EqualValues(t, 2, out(), "the second is no re-entry")
+	require.Equal(t, "2", count(t, rdb, n[0], h.Owner()), "and the other one is")
 	refused(another.Context(), t, multilock.New(permits, mutex).TryLock)
 	unlock(t, another, h)
-	require.Empty(t, append(srv.Owners("p"), srv.Owners("m")...))
+	require.Zero(t, out())
+	require.Empty(t, taken(t, rdb, n[0]))
 	for remedy, m := range map[string]*multilock.Mutex{
-		"get more by its Acquire":                    multilock.New(permits, mutex, memory.NewPermits(c, srv, "p", 2)),
-		"use one kind for a name":                    multilock.New(permits, memory.New(c, srv, "p")),
+		"get more by its Acquire":                    multilock.New(permits, mutex, semaphore.New(c, n[1], 2)),
+		"use one kind for a name":                    multilock.New(permits, rlock.New(c, n[1])),
 		"wait for each other; a multilock takes one": multilock.New(multilock.New(permits), multilock.New(permits)),
 	} {
 		_, err := m.Lock(t.Context())

@@ -3,6 +3,7 @@ package multilock_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -10,12 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 const patience = kindtest.Patience
+
+var take, unlock, begin, refused, ended = kindtest.Take, kindtest.Unlock, kindtest.Begin, kindtest.Refused, kindtest.Ended
 
 var (
 	eventually = kindtest.Eventually
@@ -63,11 +67,31 @@ func count(t testing.TB, rdb redis.UniversalClient, name, owner string) string {
 	return n
 }
 
+func channelOf(name string) string { return "redisson_lock__channel:{" + name + "}" }
+
 // listened waits until somebody listens for the release of a lock.
 func listened(t *testing.T, rdb *redis.Client, name string) {
 	t.Helper()
-	channel := "redisson_lock__channel:{" + name + "}"
-	eventually(t, "a subscriber of "+channel, func() bool {
-		return rdb.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
-	})
+	eventually(t, "a subscriber", func() bool { return kindtest.Listeners(t.Context(), rdb, channelOf(name)) > 0 })
+}
+
+// lock takes a lock that is free, or about to be.
+func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
+	t.Helper()
+	return take(ctx, t, l.Lock, opts...)
+}
+
+// TestKind: what every kind of lock promises, of the lock that has one member. It is as good a lock
+// as its member is.
+func TestKind(t *testing.T) {
+	kindtest.Run(t, kindtest.Kind{Name: "multilock", Members: "rlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return multilock.New(rlock.New(c[0], name, opts...))
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			return rlock.New(c[0], name).State(ctx)
+		},
+		Fields: []any{kindtest.Stranger + ":47", 1},
+	}))
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -30,11 +31,10 @@ func (l *lab) nothingLeft(name string) {
 // Who leaves while the masters are asked again and again has an error that the attempts which go on
 // meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{RetryBudget: time.Minute})
-	m := p.mutex(uniqueName(t))
+	t.Parallel()
+	_, p, m := newParty(t, 3, &holdfast.Options{RetryBudget: time.Minute})
 	h := lock(t, m)
-	recounts := faultproxy.Script(lua.Recount.Hash())
+	recounts := kindtest.Script(lua.Recount)
 	var later []*faultproxy.Rule
 	for _, proxy := range p.proxies[:2] {
 		for nth := range 3 { // whatever is sent twice because a connection may have been stale
@@ -85,48 +85,22 @@ func TestMinorityIsGivenBack(t *testing.T) {
 // votes is how many votes a party has sent to its masters.
 func (p *party) votes() (n int) {
 	for _, proxy := range p.proxies {
-		n += proxy.Seen(faultproxy.Script(lua.Vote.Hash()))
+		n += proxy.Seen(isVote)
 	}
 	return n
 }
 
-// crowd has goroutines of one process take the lock after one another, and returns their tokens in
-// the order of their turns.
-func crowd(t *testing.T, m holdfast.Locker, goroutines, rounds int) (tokens []uint64) {
-	t.Helper()
-	var g sync.WaitGroup
-	for range goroutines {
-		g.Go(func() {
-			for range rounds {
-				h, err := m.Lock(context.Background())
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				tokens = append(tokens, h.Token()) // the race detector watches
-				if err := h.Unlock(context.Background()); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	g.Wait()
-	return tokens
-}
-
 // In a process the lock goes from hand to hand: far fewer votes than grants, and tokens grow.
 func TestHandOff(t *testing.T) {
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t))
+	t.Parallel()
+	l, p, m := newParty(t, 3, nil)
 	require.NoError(t, use(t.Context(), m))
 	before := p.votes()
-	tokens := crowd(t, m, 16, 50)
+	tokens := kindtest.Chain(t, m, 16, 50)
 	require.IsIncreasing(t, tokens)
-	require.Len(t, tokens, 16*50)
 	require.Less(t, p.votes()-before, 3*16*50/2)
 	before = p.votes()
-	crowd(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
+	kindtest.Chain(t, p.mutex(m.Name(), holdfast.NoHandoff()), 4, 5)
 	require.GreaterOrEqual(t, p.votes()-before, 2*4*5, "the control: each asks for itself")
 	p.close(t)
 	l.nothingLeft(m.Name())
@@ -180,13 +154,12 @@ func TestOthersGetTheirTurn(t *testing.T) {
 // The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
 // on.
 func TestHandOffAndOutage(t *testing.T) {
-	l := newLab(t, 5)
-	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
-	m := p.mutex(uniqueName(t))
+	t.Parallel()
+	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 6 * time.Second})
 	require.NoError(t, use(t.Context(), m))
 	l.masters[1].Pause()
 	l.masters[4].Kill()
-	require.IsIncreasing(t, crowd(t, m, 8, 100))
+	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 	l.masters[1].Resume()
-	require.IsIncreasing(t, crowd(t, m, 8, 100))
+	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 }

@@ -11,11 +11,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-var isVote, isRelease = faultproxy.Script(lua.Vote.Hash()), faultproxy.Script(lua.Release.Hash())
+var isVote, isRelease, isRenewal = kindtest.Script(lua.Vote), kindtest.Script(lua.Release), kindtest.Script(lua.Renew)
 
 // caught is the last vote that was sent to a master.
 func (p *party) caught(i int) (vote []string) {
@@ -80,6 +81,7 @@ func stragglers(t *testing.T, l *lab, name string) (votes [][]string) {
 
 // A vote that the network keeps for longer than it is given back refuses itself.
 func TestLateVoteRefusesItself(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	name := uniqueName(t)
 	votes := stragglers(t, l, name)
@@ -100,11 +102,11 @@ func TestLateVoteRefusesItself(t *testing.T) {
 
 // So does one that asks a master to take a hold back, when that was released since.
 func TestLateJoinRefusesItself(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: 6 * time.Second})
 	m := p.mutex(uniqueName(t))
-	h := lock(t, m)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+	h := l.everywhere(m)
 	rule := p.proxies[2].On(isVote, 1, faultproxy.BlackHole)
 	require.NoError(t, l.direct[2].Del(t.Context(), m.Name()).Err())
 	<-rule.Fired()
@@ -124,8 +126,9 @@ func TestLateJoinRefusesItself(t *testing.T) {
 // A vote that was refused because it came late is no word of another holder: where a clock was set
 // forward it is sent once more, at once, and the next ones are not.
 func TestMastersClockIsSet(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
-	p := l.party(nil)
+	p := l.patient(nil, patience)
 	votes := func(opts ...holdfast.Option) int {
 		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
 			redlock.MasterTimeout(patience))...)
@@ -150,14 +153,12 @@ func TestMastersClockIsSet(t *testing.T) {
 
 // A client that has not met its masters asks them for their clocks, and votes once.
 func TestFirstElection(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
-	for _, rdb := range l.direct {
-		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err())
-	}
-	p := l.party(nil)
+	l.load(lua.Vote)
+	p := l.patient(nil, patience)
 	name := uniqueName(t)
-	h := lock(t, p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)))
-	eventually(t, "everywhere", func() bool { return l.held(name) == 3 })
+	h := l.everywhere(p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)))
 	require.Equal(t, 3, p.votes())
 	for _, proxy := range p.proxies {
 		require.LessOrEqual(t, proxy.Seen(faultproxy.Command("TIME")), 2)

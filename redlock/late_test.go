@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -61,7 +62,7 @@ func TestSlowMajority(t *testing.T) {
 	var rules []*faultproxy.Rule
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
-			rules = append(rules, proxy.DelayReply(faultproxy.Script(lua.Vote.Hash()), nth,
+			rules = append(rules, proxy.DelayReply(isVote, nth,
 				time.Duration(1500+i)*time.Millisecond))
 		}
 	}
@@ -75,59 +76,43 @@ func TestSlowMajority(t *testing.T) {
 	unlock(t, h)
 }
 
-// wait has a waiter that hears some of the masters, and looks for the lock by itself never. It is
-// told of the grant.
-func wait(t *testing.T, deaf ...int) (granted chan error, unlock func()) {
+// woken reports whether a waiter that does not hear some of five masters, and looks for the lock by itself never,
+// gets it within a time.
+func woken(t *testing.T, within time.Duration, deaf ...int) bool {
 	t.Helper()
 	t.Cleanup(defence.LeaseEnd.Without(t))
 	l := newLab(t, 5)
 	holder, waiter := l.party(nil), l.party(nil)
 	name := uniqueName(t)
 	h := lock(t, holder.mutex(name))
+	subscribes := faultproxy.Command("SUBSCRIBE")
 	for _, i := range deaf {
-		waiter.proxies[i].On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole) // also when it connects anew
+		waiter.proxies[i].On(subscribes, 0, faultproxy.BlackHole) // also when it connects anew
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(cancel)
-	granted = make(chan error, 1)
-	go func() { granted <- lockOnce(ctx, waiter.mutex(name)) }()
-	channel := "redisson_lock__channel:{" + name + "}"
-	eventually(t, "it listens", func() bool {
-		n := 0
-		for _, rdb := range l.direct {
-			n += int(rdb.PubSubNumSub(t.Context(), channel).Val()[channel])
-		}
-		return n >= 5-len(deaf)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	granted := begin(ctx, t, waiter.mutex(name).Lock)
+	eventually(t, "it listens, or wants to, as it has been refused the lock", func() bool {
+		return !slices.ContainsFunc(l.all(), func(i int) bool {
+			return l.listeners(name, i) == 0 && (!slices.Contains(deaf, i) || waiter.proxies[i].Seen(subscribes) == 0)
+		})
 	})
-	for _, i := range deaf { // it has been refused the lock
-		eventually(t, "it wants to listen", func() bool { return waiter.proxies[i].Seen(faultproxy.Command("SUBSCRIBE")) > 0 })
+	unlock(t, h)
+	begun := time.Now()
+	eventually(t, "it has the lock, or its time is over", func() bool { return granted.Over() || time.Since(begun) > within })
+	if !granted.Over() {
+		return false
 	}
-	return granted, func() { require.NoError(t, h.Unlock(t.Context())) }
+	unlock(t, granted.Hold())
+	return true
 }
 
 // A waiter is woken by the release, whichever masters it can hear.
 func TestWaiterIsWoken(t *testing.T) {
 	for _, deaf := range [][]int{nil, {0, 1, 2, 3}, {1, 2, 3, 4}} {
-		granted, unlock := wait(t, deaf...)
-		unlock()
-		select {
-		case err := <-granted:
-			require.NoError(t, err)
-		case <-time.After(patience):
-			t.Fatalf("deaf to %v, it sleeps on", deaf)
-		}
+		require.True(t, woken(t, patience, deaf...), "deaf to %v", deaf)
 	}
-}
-
-// The control: one that hears none of them sleeps on.
-func TestWaiterIsWokenControl(t *testing.T) {
-	granted, unlock := wait(t, 0, 1, 2, 3, 4)
-	unlock()
-	select {
-	case err := <-granted:
-		t.Fatal("woken all the same", err)
-	case <-time.After(never):
-	}
+	require.False(t, woken(t, never, 0, 1, 2, 3, 4), "the control: one that hears none of them sleeps on")
 }
 
 // afterLeave has a lock of a long lease left with little time while the vote of one master is on
@@ -138,20 +123,17 @@ func afterLeave(t *testing.T) (kept time.Duration) {
 	l := newLab(t, 3)
 	eventually(t, "a vote that was late, and yet executed", func() bool { // else it refuses itself, on a busy machine
 		p := l.patient(&holdfast.Options{Lease: long}, time.Minute)
-		for _, rdb := range l.direct {
-			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err()) // one request
-			require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Leave.Text()).Err())
-		}
+		l.load(lua.Vote, lua.Leave)
 		m := p.mutex(uniqueName(t), redlock.MasterTimeout(100*time.Millisecond), redlock.TrustRestarts())
-		late := p.proxies[2].DelayRequest(faultproxy.Script(lua.Vote.Hash()), 1, time.Hour)
+		late := p.proxies[2].DelayRequest(isVote, 1, time.Hour)
 		h, err := m.Lock(t.Context(), holdfast.HoldAtLeast(time.Minute))
-		if err != nil { // a tenth of a second is short here
+		if err != nil || p.proxies[0].Seen(isVote) > 1 { // a tenth of a second is short here, also for one election
 			late.Release()
 			return false
 		}
 		<-late.Fired()
 		unlock(t, h)
-		eventually(t, "left", func() bool { return p.proxies[2].Seen(faultproxy.Script(lua.Leave.Hash())) > 0 })
+		eventually(t, "left", func() bool { return p.proxies[2].Seen(kindtest.Script(lua.Leave)) > 0 })
 		late.Release()
 		p.close(t)
 		kept = l.direct[2].PTTL(t.Context(), m.Name()).Val()
@@ -227,6 +209,7 @@ func joined(t *testing.T, how string) []time.Duration {
 
 // TestHoldAtLeastJoined: a master that grants the lock later than the others keeps it for as long.
 func TestHoldAtLeastJoined(t *testing.T) {
+	t.Parallel()
 	for how := range joins {
 		t.Run(how, func(t *testing.T) {
 			left := joined(t, how)
@@ -255,13 +238,10 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 // how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
 	t.Helper()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
-	h := lock(t, m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
-	eventually(t, "all have granted it", func() bool { return l.held(m.Name()) == 3 })
-	votes := p.proxies[2].On(faultproxy.Script(lua.Vote.Hash()), 1, faultproxy.HoldReply)
-	p.proxies[2].On(faultproxy.Script(lua.Leave.Hash()), 0, faultproxy.DropRequest)
+	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
+	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
+	votes := p.proxies[2].On(isVote, 1, faultproxy.HoldReply)
+	p.proxies[2].On(kindtest.Script(lua.Leave), 0, faultproxy.DropRequest)
 	require.NoError(t, l.direct[2].Del(t.Context(), m.Name()).Err())
 	for asked := false; !asked; {
 		select {

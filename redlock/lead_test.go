@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -38,26 +40,26 @@ func (l *lab) versed(opts *holdfast.Options) *party {
 }
 
 // awaits has a waiter that was refused and listens everywhere, as one who waits already when things
-// happen. It is told of its grant; the waiter releases the lock at once.
-func (l *lab) awaits(p *party, name string) (granted <-chan error) {
+// happen. It releases the lock at once when it has it.
+func (l *lab) awaits(p *party, name string) *kindtest.Pending {
 	l.Helper()
 	before := make([]int, len(l.masters))
 	for i := range before {
 		before[i] = l.listeners(name, i)
 	}
-	result := make(chan error, 1)
-	ctx, cancel := context.WithCancel(context.Background())
-	l.Cleanup(cancel)
-	go func() { result <- lockOnce(ctx, p.mutex(name)) }()
+	waiter := begin(l.Context(), l, once(p.mutex(name)))
 	eventually(l.T, "it waits", func() bool {
-		for i := range before {
-			if l.listeners(name, i) == before[i] {
-				return false
-			}
-		}
-		return true
+		return !slices.ContainsFunc(l.all(), func(i int) bool { return l.listeners(name, i) == before[i] })
 	})
-	return result
+	return waiter
+}
+
+// all are the places of the masters.
+func (l *lab) all() (places []int) {
+	for i := range l.masters {
+		places = append(places, i)
+	}
+	return places
 }
 
 // taken has somebody else's hash at one master when the lock is released, as a dead contender
@@ -67,13 +69,10 @@ func (l *lab) taken(name string, at int) bool {
 	a, b := l.party(nil), l.versed(nil)
 	h := lock(l, a.mutex(name))
 	granted := l.awaits(b, name)
-	rdb := l.direct[at]
-	rdb.Del(l.Context(), name)
-	rdb.HSet(l.Context(), name, "somebody:1", 1)
-	rdb.PExpire(l.Context(), name, time.Hour)
+	l.give(at, name, "somebody:1", time.Hour)
 	unlock(l, h)
 	defer func() {
-		rdb.Del(l.Context(), name)
+		l.direct[at].Del(l.Context(), name)
 		eventually(l.T, "released", func() bool { return l.held(name) == 0 })
 	}()
 	return l.gets(granted)
@@ -81,19 +80,16 @@ func (l *lab) taken(name string, at int) bool {
 
 // gets reports whether a waiter is granted the lock, however slow the machine is; with a defence
 // switched off it has less time.
-func (l *lab) gets(granted <-chan error) bool {
+func (l *lab) gets(waiter *kindtest.Pending) bool {
 	l.Helper()
-	limit := patience
-	if defence.LastWord.Off() {
-		limit = 2 * never
+	if begun := time.Now(); defence.LastWord.Off() {
+		eventually(l.T, "granted, or its time is over", func() bool { return waiter.Over() || time.Since(begun) > 2*never })
+		if !waiter.Over() {
+			return false
+		}
 	}
-	select {
-	case err := <-granted:
-		require.NoError(l, err)
-		return true
-	case <-time.After(limit):
-		return false
-	}
+	waiter.Hold()
+	return true
 }
 
 // One master that somebody else has keeps nobody from the lock.
@@ -120,12 +116,12 @@ func TestTakenAtOneMaster(t *testing.T) {
 
 // A holder that cannot release the lock at one master keeps nobody from it.
 func TestHolderIsCutOff(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	name := uniqueName(t)
 	for i := range l.masters {
 		a, b := l.party(&holdfast.Options{Lease: time.Hour}), l.versed(nil)
-		h := lock(t, a.mutex(name))
-		eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
+		h := l.everywhere(a.mutex(name))
 		granted := l.awaits(b, name)
 		a.proxies[i].Stop()
 		unlock(t, h)
@@ -183,47 +179,103 @@ func TestWhoIsCutOffHasTurns(t *testing.T) {
 	t.Fatal("it does")
 }
 
-// narrow has a lock held at all masters but one, and a waiter that finds that one free.
-func (l *lab) narrow(name string, at int) (waiter *party, sent func() int, end func()) {
+// handedOn has a process whose turn is over unlock while another goroutine of it waits, and returns how
+// that one gets the lock. Another process waits too, which cannot reach the first master.
+func handedOn(t *testing.T) holdfast.How {
+	t.Helper()
+	l := newLab(t, 3)
+	hows := make(chan holdfast.How, 10)
+	a := l.party(&holdfast.Options{Observer: &holdfast.Observer{
+		Granted: func(_ context.Context, e holdfast.GrantEvent) { hows <- e.How },
+	}})
+	b, name := l.versed(nil), uniqueName(t)
+	b.proxies[0].Stop()
+	h := lock(t, a.mutex(name))
+	require.Equal(t, holdfast.Asked, <-hows)
+	second := begin(t.Context(), t, a.mutex(name).Lock)
+	eventually(t, "it waits in the process", func() bool { return kindtest.Goroutines("queue.(*Ticket).Wait(") > 0 })
+	third := begin(t.Context(), t, b.mutex(name).Lock)
+	eventually(t, "the other one listens at the others", func() bool {
+		return l.listeners(name, 1) > 0 && l.listeners(name, 2) > 0
+	})
+	begun := time.Now()
+	eventually(t, "the turn is over", func() bool { return time.Since(begun) > 20*time.Millisecond })
+	unlock(t, h)
+	kindtest.InTurn(t, func(*holdfast.Hold) {}, second, third)
+	return <-hows
+}
+
+// TestWhoIsCutOffIsSeen: a process that cannot reach one of the masters is seen at the others, and
+// has its turn.
+func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, holdfast.Asked, handedOn(t)) }
+
+// The control: one master is asked who waits, and the lock is handed on past that process.
+func TestWhoIsCutOffIsSeenControl(t *testing.T) {
+	defer defence.Listeners.Without(t)()
+	require.Equal(t, holdfast.HandedOn, handedOn(t))
+}
+
+// wakesItself has a waiter find one master free, which grants it the lock, so that it gives that back. It
+// reports whether the waiter is told of that by a message.
+func wakesItself(t *testing.T) (told bool) {
+	t.Helper()
+	l, name := newLab(t, 5), uniqueName(t)
+	for i := 0; ; i++ { // one of the masters is asked first, and only if that one is free it is asked to grant
+		asked, told := l.narrow(name, i%len(l.masters))
+		if asked {
+			return told
+		}
+	}
+}
+
+// narrow has a lock held at all masters but one until a waiter has looked twice. It reports whether the one
+// was asked, and whether what it granted was announced there when it was given back.
+func (l *lab) narrow(name string, at int) (asked, told bool) {
 	l.Helper()
+	const last = "the last message"
 	a, b := l.party(nil), l.versed(nil)
 	a.proxies[at].Stop()
 	h := lock(l, a.mutex(name))
 	eventually(l.T, "at all others", func() bool { return l.held(name) == len(l.masters)-1 })
+	ear := l.direct[at].Subscribe(l.Context(), channelOf(name))
+	defer ear.Close()
+	_, err := ear.Receive(l.Context())
+	require.NoError(l, err)
 	granted := l.awaits(b, name)
-	before := b.votes()
-	return b, func() int { return b.votes() - before }, func() {
-		unlock(l, h)
-		require.True(l, l.gets(granted))
+	var votes []int
+	for _, proxy := range b.proxies {
+		votes = append(votes, proxy.Seen(isVote))
 	}
-}
-
-// wakesItself reports whether a waiter that one master grants the lock asks more often than it looks
-// again by itself: at most two times a second, all masters.
-func (l *lab) wakesItself(name string, at, most int) (wakes bool) {
-	_, sent, end := l.narrow(name, at)
-	for begin := time.Now(); !wakes && time.Since(begin) < never/2; {
-		<-time.After(never / 10)
-		wakes = sent() > most*len(l.masters)*(4+int(time.Since(begin)/(500*time.Millisecond)))
+	releases := b.proxies[at].Seen(isRelease)
+	eventually(l.T, "it has looked twice", func() bool {
+		// Each look asks a master once. The second release is sent when the first has its answer.
+		asked = b.proxies[at].Seen(isRelease) >= releases+2
+		return asked || b.proxies[at].Seen(isRelease) == releases && slices.ContainsFunc(l.all(),
+			func(i int) bool { return i != at && b.proxies[i].Seen(isVote) >= votes[i]+2 })
+	})
+	require.NoError(l, l.direct[at].Publish(l.Context(), channelOf(name), last).Err())
+	for text := ""; text != last; {
+		message, err := ear.ReceiveMessage(l.Context())
+		require.NoError(l, err)
+		text = message.Payload
+		told = told || text != last
 	}
-	end()
+	unlock(l, h)
+	require.True(l, l.gets(granted))
 	eventually(l.T, "released", func() bool { return l.held(name) == 0 })
-	return wakes
+	return asked, told
 }
 
 // A waiter that one master grants the lock gives it back, and does not wake itself by that.
 func TestWaiterDoesNotWakeItself(t *testing.T) {
-	l, name := newLab(t, 5), uniqueName(t)
-	for i := range l.masters { // the one that is asked first is among them
-		require.False(t, l.wakesItself(name, i, 1))
-	}
-	t.Cleanup(defence.Quiet.Without(t)) // the control
-	for i := range l.masters {
-		if l.wakesItself(name, i, 3) {
-			return
-		}
-	}
-	t.Fatal("it does not")
+	t.Parallel()
+	require.False(t, wakesItself(t))
+}
+
+// The control: it is told of its own release.
+func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
+	defer defence.Quiet.Without(t)()
+	require.True(t, wakesItself(t))
 }
 
 // rounds has three processes take a lock in turns, while one master answers late. It returns how
@@ -236,7 +288,7 @@ func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
 	var all []*party
 	for range processes {
 		p := l.versed(nil)
-		p.proxies[at].DelayReply(faultproxy.Script(lua.Vote.Hash()), 0, late)
+		p.proxies[at].DelayReply(isVote, 0, late)
 		require.NoError(t, lockOnce(t.Context(), p.mutex("late", redlock.TrustRestarts())))
 		all = append(all, p)
 	}
@@ -296,16 +348,14 @@ func questions(t *testing.T) (perCall int) {
 	t.Helper()
 	const processes, masters = 5, 5
 	l := newLab(t, masters)
-	for _, rdb := range l.direct {
-		require.NoError(t, rdb.ScriptLoad(t.Context(), lua.Vote.Text()).Err())
-	}
+	l.load(lua.Vote)
 	name := uniqueName(t)
 	h := lock(t, l.party(nil).mutex(name))
 	votes := 0
-	for range processes {
+	for counted := 0; counted < processes; {
 		p := l.party(nil)
 		unlock(t, l.everywhere(p.mutex("warm:"+p.clients[0].ID()))) // it knows all masters
-		m, before := p.mutex(name, redlock.MasterTimeout(patience)), p.votes()
+		m, before, begun := p.mutex(name, redlock.MasterTimeout(patience)), p.votes(), time.Now()
 		refused(t.Context(), t, m.TryLock)
 		eventually(t, "it has asked all masters", func() bool { return p.votes() >= before+masters })
 		before = p.votes()
@@ -315,13 +365,17 @@ func questions(t *testing.T) (perCall int) {
 		ctx, cancel := context.WithCancel(t.Context())
 		again := begin(ctx, t, m.Lock)
 		eventually(t, "it asks", func() bool { return p.votes() > before })
+		remembered := time.Since(begun) < time.Second // for that long it is
 		cancel()
 		require.ErrorIs(t, again.Err(), context.Canceled)
 		for _, proxy := range p.proxies {
 			proxy.Clear()
 		}
 		p.close(t)
-		votes += p.votes() - before
+		if remembered {
+			votes += p.votes() - before
+			counted++
+		}
 	}
 	unlock(t, h)
 	return votes / processes

@@ -12,8 +12,6 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -48,17 +46,16 @@ func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
 }
 
 // visited has a party hold the lock, some masters forget it, and another party hold it in between.
-func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *holdfast.Hold) {
+func visited(t *testing.T, lapse string, masters ...int) (m *redlock.Mutex, h *holdfast.Hold) {
 	t.Helper()
 	l := newLab(t, 5)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)
 	for _, proxy := range a.proxies { // none comes before the rival has gone
-		proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 0, time.Hour)
+		proxy.DelayRequest(isRenewal, 0, time.Hour)
 	}
 	m = a.mutex(uniqueName(t))
-	h = lock(t, m)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+	h = l.everywhere(m)
 	l.passed(h.Token())
 	l.between(b.mutex(m.Name(), redlock.TrustRestarts()), h, func() { lapses[lapse](l, m.Name(), masters...) })
 	for _, proxy := range a.proxies {
@@ -70,6 +67,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m holdfast.Locker, h *
 // A holder is told when a majority may have granted the lock to somebody else, also when that one
 // has gone before it asks.
 func TestVisitedHoldIsLost(t *testing.T) {
+	t.Parallel()
 	for lapse := range lapses {
 		for what, masters := range map[string][]int{
 			"first": {0, 1, 2}, "last": {2, 3, 4}, "all": {0, 1, 2, 3, 4},
@@ -116,6 +114,7 @@ func TestVisitedHoldIsLostControl(t *testing.T) {
 // Masters that forget the lock, and do not grant it to anybody else, do no harm: a minority that
 // has lost its data, and any number that have only lost the lock, which their tokens show.
 func TestForgottenHoldIsKept(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		lapse   string
 		masters []int
@@ -127,8 +126,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			// forgotten that.
 			m := l.party(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
-			h := lock(t, m)
-			eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
+			h := l.everywhere(m)
 			lapses[c.lapse](l, m.Name(), c.masters...)
 			before := h.Deadline()
 			eventually(t, "renewed often", func() bool {
@@ -149,17 +147,14 @@ func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name stri
 	l = newLab(t, 5)
 	name = uniqueName(t)
 	p := l.party(&holdfast.Options{Lease: 4 * time.Second})
-	h = lock(t, p.mutex(name))
-	eventually(t, "everywhere", func() bool { return l.held(name) == 5 })
+	h = l.everywhere(p.mutex(name))
 	seen := len(p.proxies[0].Requests())
 	for i := range 3 {
 		owner := "somebody:1"
 		if apart {
 			owner = fmt.Sprint("somebody:", i)
 		}
-		require.NoError(t, l.direct[i].Del(t.Context(), name).Err())
-		require.NoError(t, l.direct[i].HSet(t.Context(), name, owner, 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), name, time.Hour).Err())
+		l.give(i, name, owner, time.Hour)
 	}
 	eventually(t, "asked to renew, and to take the hold back, and that again", func() bool {
 		return len(p.proxies[0].Requests()) >= seen+3 || h.Context().Err() != nil
@@ -169,6 +164,7 @@ func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name stri
 
 // Different owners at a majority of the masters are none: those who asked in vain go again.
 func TestTransientRefusals(t *testing.T) {
+	t.Parallel()
 	l, h, name := contradicted(t, true)
 	require.NoError(t, context.Cause(h.Context()))
 	lapses["deleted"](l, name, 0, 1, 2)
@@ -218,6 +214,7 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 // A master that has no token may have granted the lock to anybody before it grants it to the holder
 // for the first time.
 func TestFirstGrantProvesNothing(t *testing.T) {
+	t.Parallel()
 	h := firstGrant(t)
 	err := awaitEnd(t, h)
 	require.ErrorIs(t, err, holdfast.ErrLost)
@@ -228,6 +225,7 @@ func TestFirstGrantProvesNothing(t *testing.T) {
 // somebody else still counts, who gets another one later. Three masters, of which the first has
 // granted the lock to the holder and forgets it, and the last one is slow.
 func TestForgottenVoteIsCounted(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := l.patient(opts, patience), l.patient(opts, patience)

@@ -2,6 +2,7 @@ package redlock_test
 
 import (
 	"context"
+	"flag"
 	"strconv"
 	"testing"
 	"time"
@@ -13,14 +14,25 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-func TestMain(m *testing.M) { redistest.Main(m) }
+// TestMain lets three tests run beside each other, whatever the command line says: each has up to five servers, and a
+// master that has not answered for a second is a silent one here.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	_ = flag.Set("test.parallel", "3")
+	redistest.Main(m)
+}
 
 const patience = kindtest.Patience
 
 var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+	awaitEnd           = kindtest.Ended
+
 	eventually = kindtest.Eventually
 	uniqueName = kindtest.UniqueName
 )
@@ -32,9 +44,9 @@ type lab struct {
 	direct  []*redis.Client
 }
 
-func newLab(t *testing.T, n int) *lab {
+func newLab(t *testing.T, n int, opts ...redistest.Option) *lab {
 	t.Helper()
-	l := &lab{T: t, masters: redistest.StartMasters(t, n)}
+	l := &lab{T: t, masters: redistest.StartMasters(t, n, opts...)}
 	for _, m := range l.masters {
 		l.direct = append(l.direct, m.Client(t))
 	}
@@ -52,7 +64,15 @@ type party struct {
 // party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
 func (l *lab) party(opts *holdfast.Options) *party {
 	l.Helper()
-	return l.patient(opts, 500*time.Millisecond)
+	return l.patient(opts, time.Second)
+}
+
+// newParty makes some masters, one process and a lock of its.
+func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *party, *redlock.Mutex) {
+	t.Helper()
+	l := newLab(t, n)
+	p := l.party(opts)
+	return l, p, p.mutex(uniqueName(t))
 }
 
 // patient is a party whose calls give up a silent connection after so long.
@@ -64,8 +84,7 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 	}
 	p := &party{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
 	for _, m := range l.masters {
-		proxy := faultproxy.New(l.T, m.Addr())
-		rdb := redistest.NewClient(l.T, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = read })
+		rdb, proxy := kindtest.Behind(l.T, m.Addr(), read)
 		c, err := holdfast.New(rdb, opts)
 		require.NoError(l, err)
 		p.proxies, p.rdbs, p.clients = append(p.proxies, proxy), append(p.rdbs, rdb), append(p.clients, c)
@@ -79,6 +98,14 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 // mutex is a lock of the party's.
 func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
 	return redlock.New(p.clients, name, append([]holdfast.Option{redlock.MasterTimeout(p.timeout)}, opts...)...)
+}
+
+// load has each request of these scripts be one, at all masters.
+func (l *lab) load(scripts ...*lua.Script) {
+	l.Helper()
+	for _, rdb := range l.direct {
+		kindtest.Load(l, rdb, scripts...)
+	}
 }
 
 // holders is what each master has: the owner and the count, or nothing.
@@ -99,27 +126,31 @@ func (l *lab) held(name string) (n int) {
 	return n
 }
 
-func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
-
-// awaitEnd waits until a hold's context ends and returns why.
-func awaitEnd(t *testing.T, h *holdfast.Hold) error {
-	t.Helper()
-	select {
-	case <-h.Context().Done():
-		return context.Cause(h.Context())
-	case <-time.After(patience):
-		t.Fatal("the hold's context does not end")
-		return nil
-	}
+// give has a master say that it has granted a lock to somebody else.
+func (l *lab) give(i int, name, owner string, lease time.Duration) {
+	l.Helper()
+	require.NoError(l, l.direct[i].Del(l.Context(), name).Err())
+	require.NoError(l, l.direct[i].HSet(l.Context(), name, owner, 1).Err())
+	require.NoError(l, l.direct[i].PExpire(l.Context(), name, lease).Err())
 }
+
+func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
 // lockOnce locks and unlocks.
 func lockOnce(ctx context.Context, m holdfast.Locker) error {
-	h, err := m.Lock(ctx)
-	if err != nil {
-		return err
+	_, err := once(m)(ctx)
+	return err
+}
+
+// once is a lock that is given back as soon as it is granted.
+func once(m holdfast.Locker) kindtest.Acquire {
+	return func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		h, err := m.Lock(ctx, opts...)
+		if err == nil {
+			err = h.Unlock(ctx)
+		}
+		return h, err
 	}
-	return h.Unlock(ctx)
 }
 
 // close closes all clients of a party, which waits for what is done in the background.
@@ -128,4 +159,28 @@ func (p *party) close(t *testing.T) {
 	for _, c := range p.clients {
 		require.NoError(t, c.Close(t.Context()))
 	}
+}
+
+// TestKind: what every kind of lock promises. The masters are waited for as long as a busy machine
+// may need. They are trusted though they were started only now, because the suite leaves locks
+// taken for an hour.
+func TestKind(t *testing.T) {
+	mutex := func(c []*holdfast.Client, name string, opts ...holdfast.Option) *redlock.Mutex {
+		trusted := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(time.Second)}
+		return redlock.New(c, name, append(trusted, opts...)...)
+	}
+	kindtest.Run(t, kindtest.Kind{Name: "redlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: redistest.StartMasters(t, 3),
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return mutex(c, name, opts...)
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			s, err := mutex(c, name).State(ctx)
+			return s.State, err
+		},
+		Force: func(ctx context.Context, c []*holdfast.Client, name string) (bool, error) {
+			return mutex(c, name).ForceUnlock(ctx)
+		},
+		Fields: []any{kindtest.Stranger + ":47", 1},
+	}))
 }

@@ -17,10 +17,9 @@ import (
 )
 
 func TestLockAndUnlock(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
-		l := newLab(t, n)
-		p := l.party(nil)
-		m := p.mutex(uniqueName(t))
+		l, p, m := newParty(t, n, nil)
 		ctx := t.Context()
 		last := uint64(0)
 		for range 3 {
@@ -44,6 +43,7 @@ func TestLockAndUnlock(t *testing.T) {
 }
 
 func TestInput(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	twice := []*holdfast.Client{p.clients[0], p.clients[1], p.clients[0]}
@@ -59,10 +59,20 @@ func TestInput(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, what)
 	}
+	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
+		_, state := m.State(t.Context())
+		_, force := m.ForceUnlock(t.Context())
+		require.ErrorIs(t, state, holdfast.ErrInvalid)
+		require.ErrorIs(t, force, holdfast.ErrInvalid)
+	}
+	require.NoError(t, p.clients[0].Close(t.Context()))
+	_, err := p.mutex("a").ForceUnlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
 // Two clients that reach one server have two votes by one master.
 func TestTwinsAreRefused(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 2)
 	a, b := l.party(nil), l.party(nil)
 	m := redlock.New([]*holdfast.Client{a.clients[0], a.clients[1], b.clients[1]}, uniqueName(t))
@@ -76,6 +86,7 @@ func TestTwinsAreRefused(t *testing.T) {
 // else has the lock, whatever the others would say: it is no outage, and a wait goes on for longer
 // than the retry budget.
 func TestEvenNumberOfMasters(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{2, 4} {
 		l := newLab(t, n)
 		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 50 * time.Millisecond})
@@ -95,11 +106,11 @@ func TestEvenNumberOfMasters(t *testing.T) {
 // Another kind of lock of the name, at one of the masters and by the same owner, is another lock:
 // neither is re-entered by the other.
 func TestAnotherKindOfTheName(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
-	h := lock(t, m)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+	h := l.everywhere(m)
 	single := rlock.New(p.clients[1], m.Name())
 	refused(h.Context(), t, single.TryLock) // the master has granted it already
 	unlock(t, h)
@@ -112,6 +123,7 @@ func TestAnotherKindOfTheName(t *testing.T) {
 
 // TestLabelAtEachMaster: each master is told who its client is, and told nothing any more at the end.
 func TestLabelAtEachMaster(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p, nobody := l.party(&holdfast.Options{Label: "who"}), l.party(nil)
 	for _, holder := range []*party{p, nobody} {
@@ -137,6 +149,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 // The set of clients makes the lock, in whatever order they are: who holds it re-enters, others of
 // the process queue behind, and the first client of the first list is whose Close ends the holds.
 func TestOrderOfClients(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	name, c := uniqueName(t), p.clients
@@ -162,20 +175,17 @@ func TestOrderOfClients(t *testing.T) {
 // A renewal that the masters execute behind the release finds nothing. That is the release's work,
 // and no loss.
 func TestReleaseOvertakesRenewal(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	a := l.party(nil)
-	for _, rdb := range l.direct {
-		for _, s := range []*lua.Script{lua.Release, lua.Renew, lua.RenewMany} {
-			require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
-		}
-	}
+	l.load(lua.Release, lua.Renew, lua.RenewMany)
 	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second),
 		redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
 	require.NoError(t, err)
 	var renewals []*faultproxy.Rule
 	for _, p := range a.proxies {
-		renewals = append(renewals, p.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, 30*time.Millisecond))
-		p.DelayReply(faultproxy.Script(lua.Release.Hash()), 1, 60*time.Millisecond)
+		renewals = append(renewals, p.DelayRequest(isRenewal, 1, 30*time.Millisecond))
+		p.DelayReply(isRelease, 1, 60*time.Millisecond)
 	}
 	for _, r := range renewals {
 		<-r.Fired()
@@ -187,6 +197,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 // TestCloseWithASilentMaster: a master is silent while a lock is unlocked, and until the client is
 // closed. What is left there keeps nobody out, so Close has nothing to say.
 func TestCloseWithASilentMaster(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))

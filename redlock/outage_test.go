@@ -8,47 +8,36 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // outage is a way for a master to be out of reach, of one process or of all.
 type outage struct {
-	name string
-	on   func(l *lab, p *party, i int)
-	off  func(l *lab, p *party, i int)
+	name    string
+	on, off func(l *lab, p *party, i int)
 }
 
 var outages = []outage{
-	{
-		name: "killed",
-		on:   func(l *lab, _ *party, i int) { l.masters[i].Kill() },
-		off:  func(l *lab, _ *party, i int) { l.masters[i].Restart() },
-	},
-	{
-		name: "stopped",
-		on:   func(l *lab, _ *party, i int) { l.masters[i].Pause() },
-		off:  func(l *lab, _ *party, i int) { l.masters[i].Resume() },
-	},
-	{
-		name: "cut off",
-		on:   func(_ *lab, p *party, i int) { p.proxies[i].Stop() },
-		off:  func(_ *lab, p *party, i int) { p.proxies[i].Start() },
-	},
-	{
-		name: "black hole",
-		on:   func(_ *lab, p *party, i int) { p.proxies[i].Silence(true) },
-		off:  func(_ *lab, p *party, i int) { p.proxies[i].Silence(false) },
-	},
-	{
-		name: "requests lost",
-		on:   func(_ *lab, p *party, i int) { p.proxies[i].LoseRequests(true) },
-		off:  func(_ *lab, p *party, i int) { p.proxies[i].LoseRequests(false) },
-	},
-	{
-		name: "replies lost",
-		on:   func(_ *lab, p *party, i int) { p.proxies[i].LoseReplies(true) },
-		off:  func(_ *lab, p *party, i int) { p.proxies[i].LoseReplies(false) },
-	},
+	{"killed", ofMaster((*redistest.Server).Kill), ofMaster((*redistest.Server).Restart)},
+	{"stopped", ofMaster((*redistest.Server).Pause), ofMaster((*redistest.Server).Resume)},
+	{"cut off", ofWay((*faultproxy.Proxy).Stop), ofWay((*faultproxy.Proxy).Start)},
+	switched("black hole", (*faultproxy.Proxy).Silence),
+	switched("requests lost", (*faultproxy.Proxy).LoseRequests),
+	switched("replies lost", (*faultproxy.Proxy).LoseReplies),
+}
+
+func ofMaster(do func(*redistest.Server)) func(*lab, *party, int) {
+	return func(l *lab, _ *party, i int) { do(l.masters[i]) }
+}
+
+func ofWay(do func(*faultproxy.Proxy)) func(*lab, *party, int) {
+	return func(_ *lab, p *party, i int) { do(p.proxies[i]) }
+}
+
+func switched(name string, set func(*faultproxy.Proxy, bool)) outage {
+	return outage{name, ofWay(func(p *faultproxy.Proxy) { set(p, true) }), ofWay(func(p *faultproxy.Proxy) { set(p, false) })}
 }
 
 // run runs a test of an outage. In the quick level one of each sort is enough: a master that is gone, and
@@ -58,6 +47,7 @@ func (o outage) run(t *testing.T, test func(t *testing.T)) {
 		if o.name != "killed" && o.name != "black hole" {
 			level.ForAll(t)
 		}
+		t.Parallel()
 		test(t)
 	})
 }
@@ -83,11 +73,10 @@ func use(ctx context.Context, m holdfast.Locker) error {
 
 // With two of five masters out of reach everything works, also while they come and go.
 func TestMinorityIsOut(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 5)
-			p := l.party(nil)
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 5, nil)
 			require.NoError(t, use(t.Context(), m))
 			for range 2 { // flapping
 				o.on(l, p, 1)
@@ -108,11 +97,10 @@ func TestMinorityIsOut(t *testing.T) {
 // With three of five masters out of reach nobody gets the lock: the error tells what each said, and
 // nothing is left at the two others.
 func TestMajorityIsOut(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 5)
-			p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 5, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
 			require.NoError(t, use(t.Context(), m))
 			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
 			for i := range 3 {
@@ -151,13 +139,11 @@ func TestMajorityIsOut(t *testing.T) {
 // Who loses the majority is told before anybody else can have the lock; who keeps it does not
 // notice.
 func TestHoldAndOutage(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		for _, out := range []int{2, 3} {
 			o.run(t, func(t *testing.T) {
-				t.Parallel()
-				l := newLab(t, 5)
-				p := l.party(&holdfast.Options{Lease: 3 * time.Second})
-				m := p.mutex(uniqueName(t))
+				l, p, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
 				h := lock(t, m)
 				for i := range out {
 					o.on(l, p, i)

@@ -10,21 +10,17 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // A master that comes back without its data is asked at the next renewal to take the hold back,
 // with count and token, and those who unlock find it there.
 func TestMasterIsJoinedAgain(t *testing.T) {
-	l := newLab(t, 5)
-	p := l.party(&holdfast.Options{Lease: 3 * time.Second})
-	m := p.mutex(uniqueName(t))
-	h := lock(t, m)
+	t.Parallel()
+	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
+	h := l.everywhere(m)
 	inner := take(h.Context(), t, m.Lock)
-	eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 5 })
 	for _, i := range []int{0, 4} { // the home too
 		l.masters[i].Restart()
 	}
@@ -134,6 +130,7 @@ func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfa
 
 // A master that restarted without its data does not vote, so that there are not two holders.
 func TestDelayedRestart(t *testing.T) {
+	t.Parallel()
 	for name, knew := range map[string]bool{"it was known before": true, "it was not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,10 +169,9 @@ func besieged(t *testing.T) error {
 	a.proxies[2].Stop()
 	l.masters[2].Restart()
 	for i := 2; i < 5; i++ {
-		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), "somebody:h1", 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), time.Minute).Err())
+		l.give(i, m.Name(), "somebody:h1", time.Minute)
 	}
-	votes := faultproxy.Script(lua.Vote.Hash())
+	votes := isVote
 	asked := a.proxies[2].Seen(votes)
 	for i := 2; i < 5; i++ {
 		a.proxies[i].Start()
@@ -210,9 +206,7 @@ func TestRivalAtARestartedMaster(t *testing.T) {
 // A master that restarted votes again after a lease.
 func TestRestartedMasterVotesAgain(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t))
+	l, _, m := newParty(t, 3, &holdfast.Options{Lease: 4 * time.Second, RetryBudget: 100 * time.Millisecond})
 	require.NoError(t, lockOnce(t.Context(), m))
 	l.masters[0].Restart()
 	l.masters[1].Restart()
@@ -227,6 +221,7 @@ func TestRestartedMasterVotesAgain(t *testing.T) {
 
 // A server that does not say since when it runs does not vote, unless restarts are trusted.
 func TestInfoIsDenied(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	for _, rdb := range l.direct {
 		require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
@@ -244,9 +239,9 @@ func TestInfoIsDenied(t *testing.T) {
 // Masters that are all new, and were never met before, can be used at once: also if two of five
 // cannot be reached, or are held by somebody who left them behind.
 func TestNewMasters(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t, 5)
 			a, b := l.party(nil), l.party(nil)
 			m := b.mutex(uniqueName(t))
@@ -262,9 +257,8 @@ func TestNewMasters(t *testing.T) {
 		l := newLab(t, 5)
 		for n := 1; n <= 3; n++ {
 			name := uniqueName(t)
-			for _, rdb := range l.direct[:n] {
-				require.NoError(t, rdb.HSet(t.Context(), name, "somebody:1", 1).Err())
-				require.NoError(t, rdb.PExpire(t.Context(), name, time.Minute).Err())
+			for i := range n {
+				l.give(i, name, "somebody:1", time.Minute)
 			}
 			_, err := l.party(nil).mutex(name, redlock.MasterTimeout(5*time.Second)).TryLock(t.Context())
 			require.Equal(t, n == 3, errors.Is(err, holdfast.ErrNotAcquired), err)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -30,6 +31,7 @@ func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Ho
 
 // The state is the majority's view, with what each master says beside it.
 func TestState(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 3, 4} {
 		l := newLab(t, n)
 		p, other := l.party(nil), l.party(nil)
@@ -75,50 +77,46 @@ func TestState(t *testing.T) {
 // Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody
 // else's, changes nothing, and no one master is believed.
 func TestStateIsTheMajoritys(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
 	dead := "11111111-2222-4333-8444-555555555555:h"
-	at := func(i int, owner string, lease time.Duration) {
-		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
-		require.NoError(t, l.direct[i].HSet(t.Context(), m.Name(), owner, 1).Err())
-		require.NoError(t, l.direct[i].PExpire(t.Context(), m.Name(), lease).Err())
+	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
+	state := func() redlock.State {
+		t.Helper()
+		s, err := m.State(t.Context())
+		require.NoError(t, err)
+		return s
 	}
 	at(0, dead+"1", time.Hour)
 	at(1, dead+"1", time.Hour)
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
+	s := state()
 	require.Empty(t, s.Owner, "two of five are votes and no lock")
 	require.Equal(t, dead+"1", s.Masters[0].Owner)
 
 	at(2, dead+"1", time.Minute)
 	at(3, dead+"2", time.Hour)
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
+	s = state()
 	require.Equal(t, dead+"1", s.Owner)
 	require.LessOrEqual(t, s.Remaining, time.Minute, "then it is no majority any more")
 	require.Greater(t, s.Remaining, 50*time.Second)
 	at(3, dead+"1", 30*time.Minute)
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
+	s = state()
 	require.LessOrEqual(t, s.Remaining, 30*time.Minute)
 	require.Greater(t, s.Remaining, 29*time.Minute)
-	require.NoError(t, l.direct[0].Persist(t.Context(), m.Name()).Err())
-	require.NoError(t, l.direct[1].Persist(t.Context(), m.Name()).Err())
-	require.NoError(t, l.direct[3].Persist(t.Context(), m.Name()).Err())
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
-	require.Negative(t, s.Remaining, "a majority has no end")
+	for _, i := range []int{0, 1, 3} {
+		require.NoError(t, l.direct[i].Persist(t.Context(), m.Name()).Err())
+	}
+	require.Negative(t, state().Remaining, "a majority has no end")
 
 	// The rest is silent: nobody knows whose the lock is, for they may have it as the two do.
 	for _, i := range []int{2, 3} {
 		require.NoError(t, l.direct[i].Del(t.Context(), m.Name()).Err())
 	}
-	s, err = m.State(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, s.Owner)
+	require.Empty(t, state().Owner)
 	p.proxies[4].Stop()
-	s, err = m.State(t.Context())
+	s, err := m.State(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "2 of 5 masters agreed, and 3 have to; 1 (")
 	require.ErrorContains(t, err, "held by "+dead+"1; 3 (")
@@ -134,9 +132,9 @@ func TestStateIsTheMajoritys(t *testing.T) {
 // With a minority out of reach the state is known and the lock can be forced; without a majority
 // the error says why of each master.
 func TestStateAndOutage(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			t.Parallel()
 			l := newLab(t, 3)
 			p, holder := l.party(nil), l.party(nil)
 			m := p.seen(uniqueName(t))
@@ -178,6 +176,7 @@ func TestStateAndOutage(t *testing.T) {
 
 // A majority that is silent may have a holder, also where no other master names one.
 func TestStateOfAFreeLockAndOutage(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
@@ -196,13 +195,14 @@ func TestStateOfAFreeLockAndOutage(t *testing.T) {
 // What was released at too few masters, as far as is known, is no success, and the error says at
 // how many it was.
 func TestForceUnlockWithoutAMajority(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
 	l.everywhere(l.party(nil).seen(m.Name()))
 	for _, proxy := range p.proxies[1:] {
-		proxy.On(faultproxy.Script(lua.Force.Hash()), 1, faultproxy.DropReply)
-		proxy.On(faultproxy.Script(lua.Force.Hash()), 2, faultproxy.DropReply) // where a connection was stale
+		proxy.On(kindtest.Script(lua.Force), 1, faultproxy.DropReply)
+		proxy.On(kindtest.Script(lua.Force), 2, faultproxy.DropReply) // where a connection was stale
 	}
 	there, err := m.ForceUnlock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
@@ -215,6 +215,7 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 
 // A caller who leaves is not kept by masters that are silent.
 func TestStateIsCancelled(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(5*time.Second))
@@ -244,6 +245,7 @@ func TestStateIsCancelled(t *testing.T) {
 // What one process left for the rest of its time is forced too, also where a master has not heard
 // of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
@@ -264,6 +266,7 @@ func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 
 // What is no lock is left alone.
 func TestForceUnlockLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	m := l.party(nil).seen(uniqueName(t))
 	for _, rdb := range l.direct {
@@ -273,23 +276,6 @@ func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 	require.ErrorContains(t, err, "not released: its key has no time to live, and ")
 	require.False(t, there)
 	require.Equal(t, 3, l.held(m.Name()))
-}
-
-// Input that cannot work is refused before anything is sent.
-func TestStateInput(t *testing.T) {
-	for _, m := range []*redlock.Mutex{nil, {}, redlock.New(nil, "a")} {
-		_, err := m.State(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		_, err = m.ForceUnlock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-	}
-	p := newLab(t, 3).party(nil)
-	require.NoError(t, p.clients[0].Close(t.Context()))
-	m := p.mutex("a")
-	_, err := m.State(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
-	_, err = m.ForceUnlock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
 // forced is a hold that one process has, of a lock that one process frees although nobody waits for
@@ -329,6 +315,7 @@ func (f *forced) force() {
 // TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back:
 // the next renewal says that the lock is lost.
 func TestForceUnlockIsNoticed(t *testing.T) {
+	t.Parallel()
 	for name, same := range map[string]bool{"in the same process": true, "in another process": false} {
 		t.Run(name, func(t *testing.T) {
 			f := newForced(t, same, nil)
@@ -345,6 +332,7 @@ func TestForceUnlockIsNoticed(t *testing.T) {
 // The control: without a token used up, the holder restores its hold, and nothing says that somebody
 // wanted it gone.
 func TestForceUnlockIsNoticedControl(t *testing.T) {
+	t.Parallel()
 	f := newForced(t, true, mutant.Hook(lua.Force, "call('SET', tokens, token,", "call('SET', tokens, last,"))
 	f.force()
 	eventually(t, "the holder has it again", func() bool { return f.held(f.name) == 3 })
@@ -355,6 +343,7 @@ func TestForceUnlockIsNoticedControl(t *testing.T) {
 // TestForceUnlockWhereNobodyHolds: a master that does not know the holder is asked by its renewal
 // too. It must not take the holder in as if nothing had happened.
 func TestForceUnlockWhereNobodyHolds(t *testing.T) {
+	t.Parallel()
 	f := newForced(t, false, nil)
 	require.NoError(t, f.direct[2].Del(t.Context(), f.name).Err())
 	f.force()

@@ -18,14 +18,7 @@ import (
 )
 
 // newClockLab is newLab with clocks that can be moved.
-func newClockLab(t *testing.T, n int) *lab {
-	t.Helper()
-	l := &lab{T: t, masters: redistest.StartMasters(t, n, redistest.Clock())}
-	for _, m := range l.masters {
-		l.direct = append(l.direct, m.Client(t))
-	}
-	return l
-}
+func newClockLab(t *testing.T, n int) *lab { return newLab(t, n, redistest.Clock()) }
 
 // time is what a master's clock shows, as tokens count it.
 func (l *lab) time(i int) uint64 {
@@ -66,6 +59,7 @@ func (l *lab) token(p *party, name string) uint64 {
 // Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of
 // them.
 func TestTokensAreByTheMastersClocks(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
 	for _, m := range l.masters {
 		m.MoveClock(t, -time.Hour)
@@ -101,6 +95,7 @@ func TestTokensAreByTheMastersClocksControl(t *testing.T) {
 
 // A minority of the masters may show any time, also when it fails afterwards.
 func TestTokensWithAClockThatIsWrong(t *testing.T) {
+	t.Parallel()
 	const year = 365 * 24 * time.Hour
 	for what, d := range map[string]time.Duration{"ahead": 10 * year, "behind": -10 * year} {
 		t.Run(what, func(t *testing.T) {
@@ -127,6 +122,7 @@ func TestTokensWithAClockThatIsWrong(t *testing.T) {
 // A process for which a master is farther away than the others waits for that one's clock too,
 // before it proposes its first token: of two clocks nobody can tell which one is wrong.
 func TestFirstTokenWaitsForAllClocks(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
 	l.masters[2].MoveClock(t, -2*time.Hour)
 	name := uniqueName(t)
@@ -151,6 +147,7 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 
 // Clocks that are set back, or forward, do not make tokens smaller.
 func TestTokensGrowWhenClocksAreSet(t *testing.T) {
+	t.Parallel()
 	l := newClockLab(t, 3)
 	name, p := uniqueName(t), l.party(nil)
 	last := l.token(p, name)
@@ -170,6 +167,7 @@ func TestTokensGrowWhenClocksAreSet(t *testing.T) {
 // Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after
 // it do not reach.
 func TestAbsurdProposals(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	name, p := uniqueName(t), l.party(nil)
 	last := l.token(p, name)

@@ -11,72 +11,46 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// oneOfThree are clients of which only the first reaches a master.
-func oneOfThree(t *testing.T, wrong string) []*holdfast.Client {
-	t.Helper()
-	list := []*holdfast.Client{}
-	for _, addr := range []string{redistest.Start(t).Addr(), wrong, wrong} {
-		c, err := holdfast.New(redistest.NewClient(t, addr), &holdfast.Options{RetryBudget: 100 * time.Millisecond})
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
-		list = append(list, c)
-	}
-	return list
-}
-
-// Why masters do not answer is in the error, in its text and its chain.
+// Why masters do not answer is in the error, in its text and its chain: also to who has closed the go-redis
+// clients first.
 func TestWhyMastersAreSilent(t *testing.T) {
-	for what, wrong := range map[string]string{"connection refused": "127.0.0.1:1",
-		"lookup": "nosuchhost.invalid:6379"} {
-		m := redlock.New(oneOfThree(t, wrong), uniqueName(t), redlock.MasterTimeout(2*time.Second))
-		for _, lock := range []func() (*holdfast.Hold, error){
-			func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
-			func() (*holdfast.Hold, error) { return m.Lock(t.Context()) },
-			func() (*holdfast.Hold, error) { return m.Lock(t.Context(), holdfast.Wait(500*time.Millisecond)) },
-		} {
-			_, err := lock()
+	t.Parallel()
+	closed := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	require.NoError(t, closed.Close())
+	for what, rdb := range map[string]*redis.Client{
+		"connection refused": redistest.NewClient(t, "127.0.0.1:1"),
+		"lookup":             redistest.NewClient(t, "nosuchhost.invalid:6379"),
+		"client is closed":   closed,
+	} {
+		var clients []*holdfast.Client // of which only the first reaches a master
+		for _, rdb := range []*redis.Client{redistest.Start(t).Client(t), rdb, rdb} {
+			clients = append(clients, kindtest.NewClient(t, rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond}))
+		}
+		m := redlock.New(clients, uniqueName(t), redlock.MasterTimeout(2*time.Second))
+		for _, acquire := range []kindtest.Acquire{m.TryLock, m.Lock} {
+			_, err := acquire(t.Context(), holdfast.Wait(500*time.Millisecond))
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 			require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
 			require.ErrorContains(t, err, what)
 			var dns *net.DNSError
-			require.True(t, errors.Is(err, syscall.ECONNREFUSED) || errors.As(err, &dns), "%v", err)
+			require.True(t, errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, redis.ErrClosed) || errors.As(err, &dns), "%v", err)
 		}
-	}
-}
-
-// Who closed the go-redis clients first is told so, and that nobody said who has the lock.
-func TestGoRedisIsClosed(t *testing.T) {
-	l := newLab(t, 3)
-	p := l.versed(nil)
-	for _, rdb := range p.rdbs[1:] {
-		require.NoError(t, rdb.Close())
-	}
-	m := p.mutex(uniqueName(t))
-	for _, lock := range []func() (*holdfast.Hold, error){
-		func() (*holdfast.Hold, error) { return m.TryLock(t.Context()) },
-		func() (*holdfast.Hold, error) { return m.Lock(t.Context()) },
-	} {
-		_, err := lock()
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.ErrorIs(t, err, redis.ErrClosed)
-		require.ErrorContains(t, err, "client is closed")
 	}
 }
 
 // A majority that refuses is contention, and the error says who has the lock.
 func TestMajorityRefuses(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 5)
 	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	name := uniqueName(t)
-	h := lock(t, a.mutex(name, redlock.TrustRestarts()))
-	eventually(t, "held everywhere", func() bool { return l.held(name) == 5 })
+	h := l.everywhere(a.mutex(name, redlock.TrustRestarts()))
 	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {
 		err := refused(t.Context(), t, b.mutex(name).Lock, wait)
 		require.ErrorContains(t, err, "held by "+h.Owner()+", whose lease has ")
@@ -96,18 +70,17 @@ func TestMajorityRefuses(t *testing.T) {
 
 // TryLock asks a majority that is out of reach once, or twice where it does not take long.
 func TestTryLockAndOutage(t *testing.T) {
+	t.Parallel()
 	for _, o := range outages {
 		o.run(t, func(t *testing.T) {
-			l := newLab(t, 3)
-			p := l.party(nil)
-			m := p.mutex(uniqueName(t))
+			l, p, m := newParty(t, 3, nil)
 			require.NoError(t, lockOnce(t.Context(), m))
 			o.on(l, p, 0)
 			o.on(l, p, 1)
-			before := p.proxies[2].Seen(faultproxy.Script(lua.Vote.Hash()))
+			before := p.proxies[2].Seen(isVote)
 			_, err := m.TryLock(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			n := p.proxies[2].Seen(faultproxy.Script(lua.Vote.Hash())) - before
+			n := p.proxies[2].Seen(isVote) - before
 			require.Positive(t, n)
 			require.LessOrEqual(t, n, 2, "elections")
 			o.off(l, p, 0)
@@ -118,9 +91,8 @@ func TestTryLockAndOutage(t *testing.T) {
 
 // TryLock gets the lock over connections that a restart of proxies has left behind.
 func TestTryLockOverStaleConnections(t *testing.T) {
-	l := newLab(t, 3)
-	p := l.party(nil)
-	m := p.mutex(uniqueName(t))
+	t.Parallel()
+	l, p, m := newParty(t, 3, nil)
 	require.NoError(t, lockOnce(t.Context(), m))
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
 	for _, proxy := range p.proxies {
@@ -132,6 +104,7 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 // What was refused a connection was not asked: an unlock that a majority never heard of has not
 // happened there.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
+	t.Parallel()
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	m := p.seen(uniqueName(t))

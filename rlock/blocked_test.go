@@ -89,6 +89,7 @@ const longWait = 60 * time.Millisecond
 // TestWaitsForItself: who locks under a plain context what its client has is told so once: where both
 // were. Under another owner's context it is certain.
 func TestWaitsForItself(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)
 	l, name := newLooker(t, rdb, longWait), uniqueName(t)
 	m := rlock.New(l.Client, name)
@@ -130,6 +131,7 @@ func TestWaitsForItself(t *testing.T) {
 // TestToldOnce: waits with a limit that come again and again for one holder are told once, and those for
 // the next holder once more.
 func TestToldOnce(t *testing.T) {
+	t.Parallel()
 	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
 	m := rlock.New(l.Client, uniqueName(t))
 	comeAgain := func(h *holdfast.Hold) {
@@ -153,6 +155,7 @@ func TestToldOnce(t *testing.T) {
 // TestWaitsForOthers is the control: behind another client nobody waits for itself, nor where the lock goes from
 // hand to hand. Then the same client waits for itself, and says so.
 func TestWaitsForOthers(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)
 	l, name := newLooker(t, rdb, longWait), uniqueName(t)
 	other := newClient(t, rdb, nil)
@@ -188,6 +191,7 @@ func TestWaitsForOthers(t *testing.T) {
 
 // TestNobodyLooks: with LongWait off there is no word of any wait. The control is beside it.
 func TestNobodyLooks(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)
 	off, on := newLooker(t, rdb, -1), newLooker(t, rdb, longWait)
 	for _, l := range []*looker{off, on} {
@@ -203,6 +207,7 @@ func TestNobodyLooks(t *testing.T) {
 
 // TestLongWaitsSendNothing: who waits for long, and has nothing else, costs Redis nothing for that.
 func TestLongWaitsSendNothing(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	l := newLooker(t, rdb, longWait)
@@ -243,6 +248,7 @@ func says(t *testing.T, rdb redis.UniversalClient, c *holdfast.Client, label str
 
 // TestLabel: who holds or waits says who it is until it is closed, and errors name it.
 func TestLabel(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
 	holder := newClient(t, rdb, &holdfast.Options{Label: "holder über 1"})
@@ -270,6 +276,7 @@ func TestLabel(t *testing.T) {
 // TestLabelOfAnybody: what stands at a client's key is in errors only if a client could say it of itself, for
 // errors come to terminals and logs. The control is a label that one could.
 func TestLabelOfAnybody(t *testing.T) {
+	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)
 	waiter := newClient(t, rdb, &holdfast.Options{Label: "waiter", LongWait: longWait})
 	// waits has a holder with that label waited for, and returns what its waiters are told.
@@ -304,6 +311,7 @@ func TestLabelOfAnybody(t *testing.T) {
 
 // TestLabelCosts: a hundred locks send it once, Close deletes it once, and without a label nothing is sent.
 func TestLabelCosts(t *testing.T) {
+	t.Parallel()
 	cost := func(label string) map[string]int64 {
 		srv := redistest.Start(t)
 		c := newClient(t, srv.Client(t), &holdfast.Options{Label: label})
@@ -335,6 +343,7 @@ func TestLabelCosts(t *testing.T) {
 
 // TestLabelNotPermitted: a user who may not write it locks all the same, and is told once.
 func TestLabelNotPermitted(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	admin := srv.Client(t)
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "plain", "on", ">p", "+@all", "~a*", "~redisson_lock*", "&*").Err())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -203,26 +204,14 @@ func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast
 	h := lock(t, rlock.New(holder, name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
 	before := attempts()
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	granted := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(granted)
-		if h, err := rlock.New(waiter, name).Lock(ctx); err == nil {
-			granted <- h
-		}
-	}()
+	next := begin(t.Context(), t, rlock.New(waiter, name).Lock, holdfast.Wait(2*within))
 	eventually(t, "it waits", func() bool { return attempts() >= before+2 })
 	unlock(t, h)
-	select {
-	case h := <-granted:
-		unlock(t, h)
-		return true
-	case <-time.After(within):
-		leave()
-		<-granted
-		return false
+	theirs, err := next.Result()
+	if err == nil {
+		unlock(t, theirs)
 	}
+	return err == nil
 }
 
 // TestWokenAfterFailover: an old primary that lives on, and never hears that it is one no longer,
@@ -262,12 +251,11 @@ func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
 		require.True(t, released, "the new primary has the lock")
 	}
 	for _, w := range defended {
-		eventually(t, "the waiter has the lock", func() bool { return len(w.granted) == 1 })
-		require.NoError(t, (<-w.granted).Unlock(t.Context()))
+		unlock(t, w.Hold())
 	}
 	require.Contains(t, old.Command(t, "ROLE"), "master", "the old primary was left alone")
 	for _, w := range undefended {
-		require.Empty(t, w.granted, "control")
+		require.False(t, w.Over(), "control")
 		require.True(t, listens(t, old, w.channel()), "control: it listens at the old primary")
 		require.True(t, free(t, promoted.Client(t), w.name), "control: the lock is free")
 	}
@@ -275,35 +263,29 @@ func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
 
 // sleeper waits for a lock.
 type sleeper struct {
-	name    string
-	granted chan *holdfast.Hold
+	*kindtest.Pending
+	name string
 }
 
 func (s *sleeper) channel() string { return "redisson_lock__channel:{" + s.name + "}" }
 
 func listens(t *testing.T, server *redistest.Server, channel string) bool {
 	t.Helper()
-	return server.Client(t).PubSubNumSub(t.Context(), channel).Val()[channel] == 1
+	return kindtest.Listeners(t.Context(), server.Client(t), channel) == 1
 }
 
 // asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes
 // it. It leaves with the test.
 func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
 	t.Helper()
-	s := &sleeper{name: uniqueName(t), granted: make(chan *holdfast.Hold, 1)}
+	s := &sleeper{name: uniqueName(t)}
 	_ = lock(t, rlock.New(holder, s.name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
 	before := attempts()
-	ctx, leave := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	t.Cleanup(func() { leave(); <-done })
 	waiter := newClient(t, rdb, nil)
-	go func() {
-		defer close(done)
-		if h, err := rlock.New(waiter, s.name).Lock(ctx); err == nil {
-			s.granted <- h
-		}
-	}()
+	ctx, leave := context.WithCancel(t.Context())
+	t.Cleanup(func() { leave(); _, _ = s.Result() })
+	s.Pending = begin(ctx, t, rlock.New(waiter, s.name).Lock)
 	eventually(t, "it was told the time, refused, and refused again when it listened", func() bool {
 		return attempts() >= before+3 && listens(t, primary, s.channel())
 	})

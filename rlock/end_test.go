@@ -5,9 +5,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"runtime"
 	"strconv"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -26,6 +24,7 @@ import (
 // TestClosedInTheWrongOrder: who closes go-redis first is told that locks are left, and how to
 // close, by the error and in the log.
 func TestClosedInTheWrongOrder(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Shared(t)
 	for _, held := range []int{0, 1, 700} { // 700: more than travel in one batch
 		var log bytes.Buffer
@@ -56,6 +55,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 // TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would
 // not help.
 func TestClosedWithoutAServer(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	c, err := holdfast.New(redistest.NewClient(t, srv.Addr(),
@@ -75,6 +75,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 // TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says
 // that this was in vain.
 func TestClosedAfterALostUnlock(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 50 * time.Millisecond})
@@ -93,6 +94,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 // TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited
 // for again, which would take another ReadTimeout.
 func TestCloseAsksASilentServerOnce(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
 	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
@@ -116,58 +118,30 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 	require.EqualValues(t, 1, batches.Load(), "one batch for both")
 }
 
-// TestPlainLeaseEnds: a plain lease that ends was not to be renewed, so nobody is told that it
-// could not be. One of which Redis does not answer to renewals is told just that.
-func TestPlainLeaseEnds(t *testing.T) {
-	p := newProxied(t, nil)
-	h := lock(t, p.mutex, holdfast.NoRenewal(), holdfast.Lease(time.Second))
-	why := awaitEnd(t, h)
-	require.ErrorIs(t, why, holdfast.ErrLost)
-	require.ErrorContains(t, why, "its lease ended, and it was taken with NoRenewal")
-	require.NotContains(t, why.Error(), "could not be renewed")
-
-	h = lock(t, p.mutex, holdfast.Lease(time.Second))
-	p.proxy.Silence(true)
-	defer p.proxy.Silence(false)
-	require.ErrorContains(t, awaitEnd(t, h), "could not be renewed in time")
-}
-
 // TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called
 // names that one's lock.
 func TestUnderAnEndedHold(t *testing.T) {
+	t.Parallel()
 	c, _ := shared(t, nil)
 	lock := func(ctx context.Context, name string, opts ...holdfast.Option) *holdfast.Hold {
-		h := take(ctx, t, rlock.New(c, name).Lock, opts...)
-		return h
+		return take(ctx, t, rlock.New(c, name).Lock, opts...)
 	}
 	name := uniqueName(t)
 	outer := lock(t.Context(), name+"outer", holdfast.NoRenewal(), holdfast.Lease(2*time.Second))
 	inner := lock(outer.Context(), name+"inner")
 	require.ErrorIs(t, awaitEnd(t, outer), holdfast.ErrLost)
-	blames := func(err error, lock string, why error) {
-		t.Helper()
-		require.ErrorIs(t, err, why)
-		require.ErrorContains(t, err, `the hold of rlock "`+lock+`", under whose context it was called, has ended: `)
-	}
 	another := rlock.New(c, name+"another")
-	_, err := another.Lock(inner.Context())
-	blames(err, name+"outer", holdfast.ErrLost)
-	_, err = another.TryLock(inner.Context(), holdfast.Wait(time.Second))
-	blames(err, name+"outer", holdfast.ErrLost)
-	_, err = rlock.New(c, name+"inner").Lock(inner.Context())
-	blames(err, name+"outer", holdfast.ErrLost)
+	for _, acquire := range []kindtest.Acquire{another.Lock, another.TryLock, rlock.New(c, name+"inner").Lock} {
+		_, err := acquire(inner.Context(), holdfast.Wait(time.Second))
+		require.ErrorIs(t, err, holdfast.ErrLost)
+		require.ErrorContains(t, err, `the hold of rlock "`+name+`outer", under whose context it was called, has ended: `)
+	}
 	unlock(t, inner)
 
 	ctx, cancel := context.WithCancel(t.Context())
-	h := lock(ctx, name+"released")
-	under := h.Context()
-	unlock(t, h)
-	_, err = another.Lock(under)
-	blames(err, name+"released", holdfast.ErrReleased)
-
-	h = lock(ctx, name+"cancelled")
+	h := lock(ctx, name+"cancelled")
 	cancel()
-	_, err = another.Lock(h.Context())
+	_, err := another.Lock(h.Context())
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotContains(t, err.Error(), "the hold of", "it has not ended")
 	unlock(t, h)
@@ -233,8 +207,8 @@ func TestContextThatHadEnded(t *testing.T) {
 func closedWhileUnlocking(t *testing.T, returned bool) bool {
 	t.Helper()
 	srv := redistest.Start(t)
-	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
+	direct := srv.Client(t)
+	rdb, proxy := kindtest.Behind(t, srv.Addr(), patience)
 	c := newClient(t, rdb, nil)
 	m := rlock.New(c, "a")
 	h := lock(t, m)
@@ -301,14 +275,13 @@ func TestCloseWithBlockedLogger(t *testing.T) {
 	cancel()
 	require.ErrorIs(t, <-closed, context.Canceled)
 	close(released)
-	eventually(t, "what Close left to the background has ended", func() bool {
-		stacks := make([]byte, 4<<20)
-		return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "remote.(*undoer)")
-	})
+	eventually(t, "what Close left to the background has ended",
+		func() bool { return kindtest.Goroutines("remote.(*undoer)") == 0 })
 }
 
 // TestPanickingLogger: a log that panics harms nobody.
 func TestPanickingLogger(t *testing.T) {
+	t.Parallel()
 	c, _ := shared(t, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { panic("logger") }})})
 	for range 2 {
 		h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(time.Second))

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -28,9 +29,12 @@ type proxied struct {
 
 func newProxied(t *testing.T, opts *holdfast.Options) *proxied {
 	t.Helper()
-	srv := redistest.Start(t)
-	proxy := faultproxy.New(t, srv.Addr())
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+	return proxiedTo(t, redistest.Start(t), 200*time.Millisecond, opts)
+}
+
+func proxiedTo(t *testing.T, srv *redistest.Server, read time.Duration, opts *holdfast.Options) *proxied {
+	t.Helper()
+	rdb, proxy := kindtest.Behind(t, srv.Addr(), read)
 	c := newClient(t, rdb, opts)
 	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
 }
@@ -45,28 +49,23 @@ func (p *proxied) nothingLeft(t *testing.T) {
 	}
 }
 
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-
-// script matches the first sending of a script that the server may or may not know already.
-func script(s *lua.Script) func([]string) bool { return faultproxy.Script(s.Hash()) }
-
 // TestLooksLeaveNothingOpen: who only looks, and gets no answer, is not told that something may have
 // happened.
 func TestLooksLeaveNothingOpen(t *testing.T) {
 	t.Cleanup(defence.Resend.Without(t))
 	p := newProxied(t, nil)
-	for _, fault := range faults {
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		p.proxy.On(script(lua.State), 1, fault)
 		_, err := p.mutex.State(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUnavailable, fault.String())
-		require.NotErrorIs(t, err, holdfast.ErrUncertain, fault.String())
-	}
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain)
+	})
 }
 
 // TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before
 // the release is sent again. The waiter keeps it.
 func TestForceUnlockForcesOne(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	warm(t, p)
 	lock(t, p.mutex)
@@ -97,6 +96,7 @@ func warm(t *testing.T, p *proxied) {
 // TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been
 // sent, it runs when it goes on, some of it after the release that undoes it. Nothing stays.
 func TestStragglersOfAPausedServer(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	warm(t, p)
 	for range 5 {
@@ -162,14 +162,12 @@ func TestLostAndLockedAgain(t *testing.T) {
 // of a string nothing is changed. What may have been granted is given back, and nobody is told of trouble where
 // there was nothing but the string.
 func TestStringFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			t.Parallel()
-			logged, closed := besideAString(t, fault)
-			require.NoError(t, closed)
-			require.Equal(t, []string{""}, logged)
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		t.Parallel()
+		logged, closed := besideAString(t, fault)
+		require.NoError(t, closed)
+		require.Equal(t, []string{""}, logged)
+	})
 }
 
 // TestStringFaultsControl: else Close says that locks are left which never were.
@@ -182,29 +180,23 @@ func TestStringFaultsControl(t *testing.T) {
 // besideAString has a fault happen to a question for a free lock, and to one for a string, and closes the client.
 func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, closed error) {
 	t.Helper()
-	log := &noted{}
-	p := newProxied(t, nil)
-	ctx := t.Context()
-	c, err := holdfast.New(redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }),
-		&holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
-	require.NoError(t, err)
-	m := rlock.New(c, "a", holdfast.RespectStrings())
-	h, err := m.Lock(ctx) // the scripts are known from now on
-	require.NoError(t, err)
-	require.NoError(t, h.Unlock(ctx))
+	log, ctx := &noted{}, t.Context()
+	p := newProxied(t, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	m := rlock.New(p.client, "a", holdfast.RespectStrings())
+	unlock(t, lock(t, m)) // the scripts are known from now on
 
 	rule := p.proxy.On(script(lua.AcquireBeside), 1, fault)
-	h = take(ctx, t, m.Lock)
+	h := lock(t, m)
 	require.Equal(t, 1, rule.Count())
 	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
-	require.NoError(t, h.Unlock(ctx))
+	unlock(t, h)
 
 	p.proxy.Clear()
 	require.NoError(t, p.direct.Set(ctx, "a", "whose", time.Minute).Err())
 	rule = p.proxy.On(script(lua.AcquireBeside), 1, fault)
 	refused(ctx, t, m.Lock, holdfast.Wait(time.Second))
 	require.Equal(t, 1, rule.Count())
-	closed = c.Close(ctx)
+	closed = p.client.Close(ctx)
 	require.Equal(t, "whose", p.direct.Get(ctx, "a").Val())
 	return log.lines(), closed
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -23,13 +24,9 @@ import (
 )
 
 // newTimed is newProxied with a server whose clock can be moved.
-func newTimed(t *testing.T) *proxied {
+func newTimed(t *testing.T, read time.Duration) *proxied {
 	t.Helper()
-	srv := redistest.Start(t, redistest.Clock())
-	proxy := faultproxy.New(t, srv.Addr())
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
-	c := newClient(t, rdb, nil)
-	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
+	return proxiedTo(t, redistest.Start(t, redistest.Clock()), read, nil)
 }
 
 // straggler abandons an acquisition that the network keeps, and returns it.
@@ -65,7 +62,7 @@ func arrives(t *testing.T, p *proxied, args []string, text string) {
 // TestLateAcquireRefusesItself: the network keeps an acquisition for longer than anybody waits for
 // it, and longer than it is given back.
 func TestLateAcquireRefusesItself(t *testing.T) {
-	p := newTimed(t)
+	p := newTimed(t, 200*time.Millisecond)
 	warm(t, p)
 	late := straggler(t, p)
 	p.proxy.Clear()
@@ -84,7 +81,7 @@ func TestLateAcquireRefusesItself(t *testing.T) {
 // TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more
 // round trip, and only one. It may be another server's clock.
 func TestServersClockIsSet(t *testing.T) {
-	p := newTimed(t)
+	p := newTimed(t, patience)
 	warm(t, p)
 	scripts := func() int {
 		before := p.proxy.Seen(script(lua.Acquire))
@@ -106,29 +103,20 @@ func TestServersClockIsSet(t *testing.T) {
 // TestSlowWay: the network keeps every request for longer than it may take. Each refusal gives the
 // next one more time, so that it gets there.
 func TestSlowWay(t *testing.T) {
-	p := newTimed(t)
-	p.client = newClient(t, redistest.NewClient(t, p.proxy.Addr()), nil)
-	p.mutex = rlock.New(p.client, "a")
+	p := newTimed(t, 3*time.Second)
 	warm(t, p)
 	before := p.proxy.Seen(script(lua.Acquire))
 	var slow []*faultproxy.Rule
 	for i := range 2 {
 		slow = append(slow, p.proxy.DelayRequest(script(lua.Acquire), i+1, time.Hour))
 	}
-	got := make(chan error, 1)
-	go func() {
-		h, err := p.mutex.Lock(context.Background())
-		if err == nil {
-			err = h.Unlock(context.Background())
-		}
-		got <- err
-	}()
+	got := begin(t.Context(), t, p.mutex.Lock)
 	for _, rule := range slow {
 		<-rule.Fired()
 		p.srv.MoveClock(t, 10*time.Second) // spares the wait
 		rule.Release()
 	}
-	require.NoError(t, <-got)
+	unlock(t, got.Hold())
 	require.Equal(t, before+3, p.proxy.Seen(script(lua.Acquire)))
 	p.nothingLeft(t)
 }
@@ -200,8 +188,8 @@ func lateRenewal(t *testing.T, extend bool) time.Duration {
 	t.Helper()
 	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	ctx := holdfast.WithOwner(t.Context())
-	require.NoError(t, p.direct.ScriptLoad(t.Context(), lua.Renew.Text()).Err())
-	kept := p.proxy.DelayRequest(faultproxy.Script(lua.Renew.Hash()), 1, time.Hour)
+	kindtest.Load(t, p.direct, lua.Renew)
+	kept := p.proxy.DelayRequest(script(lua.Renew), 1, time.Hour)
 	lease := time.Minute
 	if !extend {
 		lease = 3 * time.Second
@@ -281,19 +269,16 @@ func TestLeaveWithoutHDEL(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
 	rdb := srv.Client(t)
-	h := lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour))
+	m := rlock.New(newClient(t, rdb, nil), "a", holdfast.HoldAtLeast(time.Hour))
+	h := lock(t, m)
 	unlock(t, h)
 	require.Greater(t, rdb.PTTL(t.Context(), "a").Val(), time.Hour-time.Minute)
 	require.EqualValues(t, 1, rdb.HLen(t.Context(), "a").Val())
 	require.Zero(t, count(t, rdb, "a", h.Owner()))
-}
 
-// The control: a key that is made anew has no time to live of its own.
-func TestLeaveWithoutHDELControl(t *testing.T) {
-	srv := redistest.Start(t)
-	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")
-	rdb := srv.Client(t)
+	// The control: a key that is made anew has no time to live of its own.
+	require.NoError(t, rdb.Del(t.Context(), "a").Err())
 	rdb.AddHook(mutant.Hook(lua.Leave, "\n  call('PEXPIRE', name, rest)\n", "\n"))
-	unlock(t, lock(t, rlock.New(newClient(t, rdb, nil), "a"), holdfast.HoldAtLeast(time.Hour)))
+	unlock(t, lock(t, m))
 	require.Negative(t, rdb.PTTL(t.Context(), "a").Val())
 }

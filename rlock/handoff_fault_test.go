@@ -66,26 +66,24 @@ func (p *proxied) warmPass(t *testing.T) {
 // TestPassMeetsFaults: the question whether others want the lock gets lost, or the answer. It is
 // asked again, and the next one has the lock; a holder is not told of a loss, and nothing is left.
 func TestPassMeetsFaults(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newProxied(t, nil)
-			p.warmPass(t)
-			l := lineUp(t.Context(), t, p.mutex, 2)
-			p.stale(t)
-			rule := p.proxy.On(script(lua.Pass), 1, fault)
-			unlock(t, l.holder)
-			require.Equal(t, 1, rule.Count())
-			last := l.holder.Token()
-			for _, next := range l.next {
-				h := next.Hold()
-				require.Greater(t, h.Token(), last)
-				require.NoError(t, context.Cause(h.Context()))
-				last = h.Token()
-				unlock(t, h)
-			}
-			p.nothingLeft(t)
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		p := newProxied(t, nil)
+		p.warmPass(t)
+		l := lineUp(t.Context(), t, p.mutex, 2)
+		p.stale(t)
+		rule := p.proxy.On(script(lua.Pass), 1, fault)
+		unlock(t, l.holder)
+		require.Equal(t, 1, rule.Count())
+		last := l.holder.Token()
+		for _, next := range l.next {
+			h := next.Hold()
+			require.Greater(t, h.Token(), last)
+			require.NoError(t, context.Cause(h.Context()))
+			last = h.Token()
+			unlock(t, h)
+		}
+		p.nothingLeft(t)
+	})
 }
 
 // TestPassReleasesAndItsReplyIsLost: another client listens, so the lock is released, and the reply
@@ -373,5 +371,7 @@ func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	require.ErrorIs(t, lost, holdfast.ErrLost)
 	require.ErrorIs(t, lost, watchdog.ErrGone, "a renewal said so, before its deadline")
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+	_, err = p.mutex.Lock(h.Context())
+	require.ErrorIs(t, err, holdfast.ErrLost, "a re-entry into a lost hold is no new grant")
 	require.True(t, free(t, p.direct, "a"), "it never brings the lock back")
 }

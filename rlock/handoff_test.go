@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,44 +15,6 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// chain locks and unlocks in so many goroutines of one client, each so often, and checks what one
-// grant sees of the one before it. It returns the tokens in the order of the grants.
-func chain(t *testing.T, m *rlock.Mutex, goroutines, rounds int, opts ...holdfast.Option) (tokens []uint64) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
-	defer cancel()
-	var before context.Context // of the last holder; guarded by the lock, as tokens are
-	var group sync.WaitGroup
-	for range goroutines {
-		group.Go(func() {
-			for range rounds {
-				h, err := m.Lock(ctx, opts...)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if before != nil && context.Cause(before) != holdfast.ErrReleased { //nolint:errorlint // exactly that one
-					t.Errorf("the hold before has not ended: %v", context.Cause(before))
-				}
-				before, tokens = h.Context(), append(tokens, h.Token())
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	group.Wait()
-	require.Len(t, tokens, goroutines*rounds)
-	return tokens
-}
-
-func requireGrowing(t *testing.T, tokens []uint64) {
-	t.Helper()
-	for i := 1; i < len(tokens); i++ {
-		require.Greater(t, tokens[i], tokens[i-1], "token %d", i)
-	}
-}
-
 // TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without
 // hand-offs always.
 func TestHandOff(t *testing.T) {
@@ -62,7 +23,7 @@ func TestHandOff(t *testing.T) {
 	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
 	scripts := func(opts ...holdfast.Option) int64 {
 		srv.ResetStats(t)
-		requireGrowing(t, chain(t, m, goroutines, rounds, opts...))
+		require.IsIncreasing(t, chain(t, m, goroutines, rounds, opts...))
 		calls := srv.CommandCalls(t)
 		return calls["evalsha"] + calls["eval"]
 	}
@@ -159,21 +120,6 @@ func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 	require.ErrorIs(t, again(t), holdfast.ErrNotAcquired)
 	defer defence.FreshOwner.Without(t)()
 	require.NoError(t, again(t), "control: it is taken for the holder")
-}
-
-// TestForcedOutAfterHandOff: another client forces the lock from a holder that it was handed to, in
-// one attempt. The holder is told by the next renewal, and its unlock says so.
-func TestForcedOutAfterHandOff(t *testing.T) {
-	c, rdb := shared(t, &holdfast.Options{Lease: 900 * time.Millisecond})
-	other, _ := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	_, next := handed(t, m)
-	there, err := rlock.New(other, m.Name()).ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
-	require.True(t, free(t, rdb, m.Name()))
-	require.ErrorIs(t, awaitEnd(t, next), holdfast.ErrLost)
-	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrLost)
 }
 
 // TestNotHandedOn: the lock goes back to the server where the next one wants another lease, none

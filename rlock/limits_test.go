@@ -103,6 +103,7 @@ func subscribers(rdb *redis.Client) int {
 // TestIdleClientIsSilent: after work and waiting, a client whose subscription has ended sends
 // nothing and holds neither a connection for messages nor a key.
 func TestIdleClientIsSilent(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	opts := &holdfast.Options{Lease: 3 * time.Second, Linger: 50 * time.Millisecond} // renewed every second
@@ -117,28 +118,11 @@ func TestIdleClientIsSilent(t *testing.T) {
 	require.True(t, free(t, rdb, "a"))
 }
 
-// TestNothingIsLeftAfterClose: neither keys without a time to live, nor subscribers.
-func TestNothingIsLeftAfterClose(t *testing.T) {
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	c, other := newClient(t, srv.Client(t), nil), newClient(t, srv.Client(t), nil)
-	_ = lock(t, rlock.New(c, "a"))
-	refused(t.Context(), t, rlock.New(other, "a").Lock, holdfast.Wait(50*time.Millisecond))
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, other.Close(t.Context()))
-	eventually(t, "no subscriber", func() bool { return subscribers(rdb) == 0 })
-	require.True(t, free(t, rdb, "a"))
-	for _, key := range rdb.Keys(t.Context(), "*").Val() {
-		require.Positive(t, rdb.PTTL(t.Context(), key).Val(), key)
-	}
-}
-
 // awaitSubscriber waits until somebody listens for the release of a lock.
 func awaitSubscriber(t *testing.T, rdb *redis.Client, name string) {
 	t.Helper()
-	channel := "redisson_lock__channel:{" + name + "}"
-	eventually(t, "a subscriber of "+channel, func() bool {
-		return rdb.PubSubNumSub(context.Background(), channel).Val()[channel] > 0
+	eventually(t, "a subscriber", func() bool {
+		return kindtest.Listeners(t.Context(), rdb, "redisson_lock__channel:{"+name+"}") > 0
 	})
 }
 
@@ -191,19 +175,4 @@ func TestWaitingCostsNothing(t *testing.T) {
 	require.LessOrEqual(t, calls["subscribe"], int64(1), "%v", calls)
 	require.LessOrEqual(t, calls["ping"], int64(1), "the one that opens the connection: %v", calls)
 	unlock(t, h)
-}
-
-// TestUncontendedIsTwoCommands: one to lock, one to unlock, no subscription.
-func TestUncontendedIsTwoCommands(t *testing.T) {
-	srv := redistest.Start(t)
-	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
-	for range 2 { // the first round loads the scripts
-		srv.ResetStats(t)
-		unlock(t, lock(t, m))
-	}
-	calls := srv.CommandCalls(t)
-	require.Equal(t, int64(2), calls["evalsha"])
-	for _, none := range []string{"eval", "subscribe", "unsubscribe", "ssubscribe"} {
-		require.Zero(t, calls[none], none)
-	}
 }

@@ -1,7 +1,6 @@
 package rlock_test
 
 import (
-	"context"
 	"testing"
 	"time"
 
@@ -9,61 +8,38 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestDeleted: the key is deleted behind the holder's back, and nobody takes it. The next renewal
-// says so, and the unlock touches nothing.
-func TestDeleted(t *testing.T) {
-	c, rdb := shared(t, &holdfast.Options{Lease: 3 * time.Second})
-	m := rlock.New(c, uniqueName(t))
-	h := lock(t, m)
-	require.NoError(t, rdb.Del(t.Context(), m.Name()).Err())
-	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-	_, err := m.Lock(h.Context())
-	require.ErrorIs(t, err, holdfast.ErrLost, "a re-entry into a lost hold is no new grant")
-	require.True(t, free(t, rdb, m.Name()))
-}
-
 // TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its
 // data. The waiters get the lock one after another, the holder is told, and tokens go on growing.
 func TestServerRestartsEmpty(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	opts := &holdfast.Options{Lease: 2 * time.Second}
 	holder, waiter := newClient(t, srv.Client(t), opts), newClient(t, srv.Client(t), opts)
 	h := lock(t, rlock.New(holder, "a"))
-	tokens := make(chan uint64, 3)
-	for range cap(tokens) {
-		go func() {
-			h, err := rlock.New(waiter, "a").Lock(t.Context())
-			if err != nil {
-				t.Error(err)
-				tokens <- 0
-				return
-			}
-			tokens <- h.Token()
-			if err := h.Unlock(t.Context()); err != nil {
-				t.Error(err)
-			}
-		}()
+	var waiters []*kindtest.Pending
+	for range 3 {
+		waiters = append(waiters, begin(t.Context(), t, rlock.New(waiter, "a").Lock))
 	}
 	awaitSubscriber(t, srv.Client(t), "a")
 	srv.Kill()
 	srv.Restart()
 	last := h.Token()
-	for range cap(tokens) {
-		token := <-tokens
-		require.Greater(t, token, last)
-		last = token
-	}
+	kindtest.InTurn(t, func(h *holdfast.Hold) {
+		require.Greater(t, h.Token(), last)
+		last = h.Token()
+	}, waiters...)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 }
 
 // TestTokensGrow: over clients, expiry, FLUSHALL, a token from the future (the clock was set back)
 // and SCRIPT FLUSH. The control is what a counter would do.
 func TestTokensGrow(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	var last uint64
@@ -94,30 +70,11 @@ func TestTokensGrow(t *testing.T) {
 	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 7, time.Hour).Err())
 	last = 7
 	grow("a counter of Redisson's")
-
-	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", "no number", time.Hour).Err())
-	_, err := rlock.New(newClient(t, srv.Client(t), nil), "a").Lock(t.Context())
-	require.ErrorContains(t, err, "does not hold a token")
-	require.True(t, free(t, rdb, "a"), "checked before the first write")
-}
-
-// TestForeignKey: something that is no hash stands under the name.
-func TestForeignKey(t *testing.T) {
-	c, rdb := shared(t, nil)
-	m := rlock.New(c, uniqueName(t))
-	require.NoError(t, rdb.Set(t.Context(), m.Name(), "mine", time.Minute).Err())
-	_, lock := m.Lock(t.Context())
-	_, state := m.State(t.Context())
-	_, force := m.ForceUnlock(t.Context())
-	for _, err := range []error{lock, state, force} {
-		require.ErrorContains(t, err, "WRONGTYPE")
-		require.ErrorContains(t, err, m.Name())
-	}
-	require.Equal(t, "mine", rdb.Get(t.Context(), m.Name()).Val())
 }
 
 // TestScriptFlush: the server forgets the scripts at every step.
 func TestScriptFlush(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	m := rlock.New(newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second}), "a")
@@ -138,6 +95,7 @@ func TestScriptFlush(t *testing.T) {
 // TestOutOfMemory: Redis refuses writes. The lock says so; who holds one can still renew and
 // unlock.
 func TestOutOfMemory(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	c := newClient(t, srv.Client(t), &holdfast.Options{Lease: 3 * time.Second})
@@ -158,9 +116,10 @@ func TestOutOfMemory(t *testing.T) {
 	require.True(t, free(t, rdb, "b"))
 }
 
-// TestPermissions: a user who may not do what a lock needs gets an error that says so, and nothing
-// hangs.
+// TestPermissions: the words for a user who may not do what a lock needs. (That each permission is missed is shown
+// by integration_test, TestWithoutAPermission.)
 func TestPermissions(t *testing.T) {
+	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	as := func(user string, rules ...any) *rlock.Mutex {
@@ -170,21 +129,15 @@ func TestPermissions(t *testing.T) {
 			o.Username, o.Password = user, "secret"
 		}), &holdfast.Options{Lease: 2 * time.Second}), "a")
 	}
-	_, err := as("noscripts", "~*", "+@all", "-evalsha", "-eval").Lock(t.Context())
-	require.ErrorContains(t, err, "NOPERM")
-	_, err = as("nokeys", "+@all", "~other").Lock(t.Context())
-	require.Error(t, err)
-
 	stuck := lock(t, as("nodel", "~*", "&*", "+@all", "-del"))
-	err = stuck.Unlock(t.Context())
-	require.ErrorContains(t, err, "the lock stays taken until its lease ends: this user lacks a permission")
+	require.ErrorContains(t, stuck.Unlock(t.Context()), "the lock stays taken until its lease ends: this user lacks a permission")
 	require.False(t, free(t, rdb, "a"))
 	require.NoError(t, rdb.Del(t.Context(), "a").Err())
 
 	holder := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
 	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that
 		deaf := as("deaf", "~*", "+@all", "resetchannels")
-		_, err = deaf.Lock(t.Context())
+		_, err := deaf.Lock(t.Context())
 		require.ErrorContains(t, err, "permit this user to subscribe to redisson_lock__channel:{a}")
 		unlock(t, holder)
 		mute := lock(t, deaf)
@@ -199,19 +152,5 @@ func TestPermissions(t *testing.T) {
 func TestOneConnection(t *testing.T) {
 	srv := redistest.Start(t)
 	m := rlock.New(newClient(t, srv.Client(t, func(o *redis.Options) { o.PoolSize = 1 }), nil), "a")
-	done := make(chan error, 20)
-	for range cap(done) {
-		go func() {
-			var err error
-			for range 10 {
-				if err == nil {
-					err = holdfast.Do(t.Context(), m, func(context.Context) error { return nil })
-				}
-			}
-			done <- err
-		}()
-	}
-	for range cap(done) {
-		require.NoError(t, <-done)
-	}
+	chain(t, m, 20, 10)
 }

@@ -3,8 +3,6 @@ package rlock_test
 import (
 	"context"
 	"errors"
-	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -12,8 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -21,23 +23,16 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const patience = kindtest.Patience
 
 var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+	awaitEnd, script   = kindtest.Ended, kindtest.Script
+
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
 	shared     = kindtest.Shared
+	chain      = kindtest.Chain
 )
-
-// awaitEnd waits until a hold's context ends and returns why.
-func awaitEnd(t *testing.T, h *holdfast.Hold) error {
-	t.Helper()
-	select {
-	case <-h.Context().Done():
-		return context.Cause(h.Context())
-	case <-time.After(patience):
-		t.Fatal("the hold's context does not end")
-		return nil
-	}
-}
 
 // count is an owner's hold count in Redis, 0 if it holds nothing.
 func count(t testing.TB, rdb redis.UniversalClient, name, owner string) int {
@@ -59,7 +54,53 @@ func free(t testing.TB, rdb redis.UniversalClient, name string) bool {
 }
 
 // queued is how many goroutines wait in the local queues of all clients.
-func queued() int {
-	stacks := make([]byte, 4<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "queue.(*Ticket).Wait(")
+func queued() int { return kindtest.Goroutines("queue.(*Ticket).Wait(") }
+
+func kind(t *testing.T) kindtest.Kind {
+	return kindtest.Kind{Name: "rlock", Lease: 2 * time.Second}.On(t, kindtest.Single(t,
+		func(c *holdfast.Client, name string, opts ...holdfast.Option) kindtest.Mutex {
+			return rlock.New(c, name, opts...)
+		}))
+}
+
+// TestKind: what every kind of lock promises.
+func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
+
+// TestKindControls: each fault of the suite does harm where the defence is missing. One kind shows that
+// for all, as they share what protects them.
+func TestKindControls(t *testing.T) {
+	stay := []*defence.Switch{&defence.Stay}
+	for name, c := range map[string]struct {
+		without []*defence.Switch
+		harm    error
+	}{
+		"each operation meets each fault, and happens once":           {[]*defence.Switch{&defence.Resend}, holdfast.ErrUncertain},
+		"who leaves before the grant leaves nothing":                  {without: []*defence.Switch{&defence.Undo}},
+		"a holder who hears nothing is told before another is inside": {without: []*defence.Switch{&defence.Deadline}},
+		"an outage is no contention":                                  {[]*defence.Switch{&defence.Outage}, holdfast.ErrNotAcquired},
+		"a late acquisition is given back":                            {without: []*defence.Switch{&defence.Undo}},
+		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
+		"HoldAtLeast holds, unlocked":                                 {without: stay},
+		"HoldAtLeast holds, closed":                                   {without: stay},
+		"HoldAtLeast holds, unlocked without an answer":               {without: stay},
+		"HoldAtLeast holds, lost":                                     {without: stay},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, s := range c.without {
+				t.Cleanup(s.Without(t))
+			}
+			harm := kindtest.Harm(t, kind(t), name)
+			if c.harm != nil {
+				require.ErrorIs(t, harm, c.harm)
+			}
+		})
+	}
+	t.Run("a release that finds nothing", func(t *testing.T) {
+		t.Cleanup(defence.RepeatedGone.Without(t))
+		harm := kindtest.Harm(t, kind(t), "each operation meets each fault, and happens once")
+		require.ErrorIs(t, harm, holdfast.ErrLost)
+	})
+	t.Run("the owner who has left it", func(t *testing.T) {
+		kindtest.Harm(t, kind(t), "a late extension does not lengthen what was left", mutant.Hook(lua.Leave, "':h0%1'", "':h%1'"))
+	})
 }

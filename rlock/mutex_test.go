@@ -81,18 +81,6 @@ func TestHoldAtLeastInside(t *testing.T) {
 	require.True(t, free(t, rdb, m.Name()))
 }
 
-// TestHoldAtLeastClosedInOutage: a client that is closed does not wait for the time to be over, nor
-// give the lock back before.
-func TestHoldAtLeastClosedInOutage(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{Lease: time.Hour, RetryBudget: 100 * time.Millisecond})
-	h := lock(t, p.mutex, holdfast.HoldAtLeast(time.Hour/2))
-	p.proxy.Stop()
-	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
-	p.proxy.Start()
-	require.NoError(t, p.client.Close(t.Context()))
-	require.False(t, free(t, p.direct, "a"))
-}
-
 // TestLeftLock: a lock that was left is that of who left it, to State and in errors. Who left it has it
 // no more, although the answer to the first word of that was lost.
 func TestLeftLock(t *testing.T) {
@@ -113,6 +101,7 @@ func TestLeftLock(t *testing.T) {
 // TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it
 // had.
 func TestManyHoldsOfOneOwner(t *testing.T) {
+	t.Parallel()
 	const n = 100
 	c, rdb := shared(t, nil)
 	prefix := uniqueName(t)

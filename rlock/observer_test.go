@@ -143,6 +143,7 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 // TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock on by that to somebody who may have
 // come since.
 func TestWaitedIsNotNegative(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	handed, waited, held := 0, time.Hour, time.Hour
 	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{

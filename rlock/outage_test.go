@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
-	"runtime"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -20,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -29,10 +29,7 @@ import (
 // refuses connections notices within a second that it was closed.
 func refusedDials(t *testing.T) {
 	t.Cleanup(func() {
-		eventually(t, "the pool has stopped to dial", func() bool {
-			stacks := make([]byte, 4<<20)
-			return !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "pool.(*ConnPool).tryDial")
-		})
+		eventually(t, "the pool has stopped to dial", func() bool { return kindtest.Goroutines("pool.(*ConnPool).tryDial") == 0 })
 	})
 }
 
@@ -50,6 +47,7 @@ func unavailable(t *testing.T, err error, causes ...error) {
 // TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
 // server, knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 })
@@ -71,6 +69,7 @@ func TestOutageInTheLocalQueue(t *testing.T) {
 // TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
 // whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
+	t.Parallel()
 	p := newProxied(t, nil)
 	h := lock(t, p.mutex)
 	p.proxy.Silence(true)
@@ -84,6 +83,7 @@ func TestKeptOutByItsOwnClient(t *testing.T) {
 
 // TestOutageAfterARefusal: somebody had it, and then the server was gone. Both are told.
 func TestOutageAfterARefusal(t *testing.T) {
+	t.Parallel()
 	refusedDials(t)
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
@@ -116,23 +116,29 @@ func TestOutageAfterARefusal(t *testing.T) {
 	unlock(t, h)
 }
 
+// refusedOnce is a client that is refused its first connection. The next ones take as long as the test, as those to
+// a server that drops packets.
+func refusedOnce(t *testing.T, o redis.Options) (rdb *redis.Client, dials *atomic.Int64) {
+	refusedDials(t)
+	over := make(chan struct{})
+	dials = new(atomic.Int64)
+	o.Addr, o.ReadTimeout = "127.0.0.1:1", 100*time.Millisecond
+	o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+		if dials.Add(1) > 1 {
+			<-over
+		}
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	}
+	rdb = redis.NewClient(&o)
+	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	return rdb, dials
+}
+
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
 	t.Parallel()
-	over := make(chan struct{})
-	var dials atomic.Int64
-	rdb := redis.NewClient(&redis.Options{
-		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, ReadTimeout: 100 * time.Millisecond,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				<-over // as of a server that drops packets
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		},
-	})
-	refusedDials(t)
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	rdb, dials := refusedOnce(t, redis.Options{MaxRetries: -1, DialerRetries: 1})
 	c := newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	_, err := rlock.New(c, "a").Lock(t.Context())
 	unavailable(t, err, syscall.ECONNREFUSED)
@@ -252,19 +258,7 @@ func asks(t *testing.T, rdb *redis.Client) map[string]error {
 // also if the budget is over in the middle of go-redis's attempts to make one.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	t.Parallel()
-	refusedDials(t)
-	over := make(chan struct{})
-	var dials atomic.Int64
-	rdb := redis.NewClient(&redis.Options{
-		DialerRetries: 2, DialerRetryTimeout: time.Millisecond, ReadTimeout: 100 * time.Millisecond,
-		Dialer: func(context.Context, string, string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				<-over // the budget is over meanwhile
-			}
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-		},
-	})
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	rdb, _ := refusedOnce(t, redis.Options{DialerRetries: 2, DialerRetryTimeout: time.Millisecond})
 	for op, err := range asks(t, rdb) {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
 		require.ErrorContains(t, err, "no answer within Options.RetryBudget", op)

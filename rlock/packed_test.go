@@ -3,8 +3,6 @@ package rlock_test
 import (
 	"errors"
 	"fmt"
-	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,9 +90,7 @@ func newGathering(t *testing.T) *gathering {
 	t.Cleanup(defence.Overtake.Without(t)) // calls wait for those under way, however long these take
 	srv := redistest.Start(t)
 	g := &gathering{T: t, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t)}
-	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Many} {
-		require.NoError(t, g.direct.ScriptLoad(t.Context(), s.Text()).Err())
-	}
+	kindtest.Load(t, g.direct, lua.Acquire, lua.Release, lua.Many)
 	g.client = newClient(t, redistest.NewClient(t, g.proxy.Addr(), func(o *redis.Options) {
 		o.PoolSize, o.ReadTimeout = 2, patience // so no more than two are under way
 	}), nil)
@@ -134,10 +130,7 @@ func (g *gathering) together(do func(m *rlock.Mutex) error) []error {
 }
 
 // travelling is how many goroutines send something, or wait until others do.
-func travelling() int {
-	stacks := make([]byte, 4<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), "combine.(*Combiner).Process(")
-}
+func travelling() int { return kindtest.Goroutines("combine.(*Combiner).Process(") }
 
 // TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that
 // names have slots. Scripts for many locks are refused there, and every name gets its lock all the

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -61,9 +62,7 @@ func newPanicky(t *testing.T, opts *holdfast.Options) (*panicky, *holdfast.Clien
 	t.Helper()
 	rdb, p := redistest.Shared(t).Client(t), &panicky{}
 	rdb.AddHook(redistest.Around(p.around))
-	for _, s := range []*lua.Script{lua.Acquire, lua.Release, lua.Recount, lua.Renew, lua.Pass} {
-		require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
-	}
+	kindtest.Load(t, rdb, lua.Acquire, lua.Release, lua.Recount, lua.Renew, lua.Pass)
 	return p, newClient(t, rdb, opts), rdb
 }
 
@@ -129,15 +128,11 @@ func TestPanickingHookControl(t *testing.T) {
 	restore()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	result := make(chan error)
-	go func() {
-		_, err := m.Lock(ctx)
-		result <- err
-	}()
+	waits := begin(ctx, t, m.Lock)
 	eventually(t, "queued", func() bool { return queued() == 1 })
 	require.True(t, free(t, rdb, m.Name()))
 	cancel()
-	require.ErrorIs(t, <-result, context.Canceled)
+	require.ErrorIs(t, waits.Err(), context.Canceled)
 }
 
 // TestPanicInTheBackground: where there is no caller, a panic is a failure like any other: renewals

@@ -43,6 +43,7 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 // TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know
 // any script.
 func TestWithReplicas(t *testing.T) {
+	t.Parallel()
 	r, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
 	for range 3 {
@@ -59,6 +60,7 @@ func TestWithReplicas(t *testing.T) {
 
 // TestTooFewReplicas: a replica that does not follow, and one that is not there.
 func TestTooFewReplicas(t *testing.T) {
+	t.Parallel()
 	r, _, c := replicatedLab(t, func(o *redis.Options) { o.ReadTimeout = soon / 2 }) // less than a replica is given
 	_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(2, soon))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
@@ -159,6 +161,7 @@ func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 
 // TestReentryAndReplicas: who re-enters waits for replicas only if it wants more than the hold has.
 func TestReentryAndReplicas(t *testing.T) {
+	t.Parallel()
 	r, proxy, c := replicatedLab(t)
 	m, rdb := rlock.New(c, "a"), r.Primary().Client(t)
 	seen := func() int { return proxy.Seen(waits) }

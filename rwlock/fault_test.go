@@ -11,14 +11,12 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
-
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
 
 // proxied is a lab whose own client goes through a proxy.
 type proxied struct {
@@ -31,11 +29,7 @@ type proxied struct {
 func newProxied(t *testing.T, hooks ...redis.Hook) *proxied {
 	t.Helper()
 	l := newLab(t)
-	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
+	rdb, proxy := kindtest.Behind(t, redistest.Shared(t).Addr(), 200*time.Millisecond, hooks...)
 	c := newClient(t, rdb, nil)
 	return &proxied{l, proxy, c, rwlock.New(c, l.name)}
 }
@@ -43,44 +37,35 @@ func newProxied(t *testing.T, hooks ...redis.Hook) *proxied {
 // next has the next sending of a script meet a fault.
 func (p *proxied) next(s *lua.Script, fault faultproxy.Action) *faultproxy.Rule {
 	p.proxy.Clear()
-	return p.proxy.On(faultproxy.Script(s.Hash()), 1, fault)
+	return p.proxy.On(kindtest.Script(s), 1, fault)
 }
 
 // TestAtMostOnce: each operation of a reader's and a writer's life meets each fault. It is repeated,
 // and what the server has is exactly right afterwards.
 func TestAtMostOnce(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			p := newProxied(t)
-			ctx := holdfast.WithOwner(t.Context())
-			var last *faultproxy.Rule
-			hit := func(s *lua.Script) {
-				if last != nil {
-					require.Equal(t, 1, last.Count(), "the fault was met")
-				}
-				last = p.next(s, fault)
-			}
-			hit(lua.RwWrite)
-			w := take(ctx, t, p.mutex.Lock)
-			hit(lua.RwRead)
-			r := take(ctx, t, p.mutex.RLock)
-			hit(lua.RwReadRenew)
-			again := take(ctx, t, p.mutex.RLock)
-			require.Equal(t, map[string]string{"mode": "write", w.Owner() + ":write": "1", w.Owner(): "2"}, p.fields())
-			hit(lua.RwReadRenew)
-			unlock(t, again)
-			hit(lua.RwWriteRelease)
-			unlock(t, w)
-			require.Equal(t, map[string]string{"mode": "read", w.Owner(): "1"}, p.fields())
-			hit(lua.RwReadRelease)
-			unlock(t, r)
-			require.Empty(t, p.fields())
-			hit(lua.RwState)
-			_, err := p.mutex.State(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, 1, last.Count())
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		p := newProxied(t)
+		ctx := holdfast.WithOwner(t.Context())
+		hit := func(s *lua.Script) { kindtest.Strike(t, p.proxy, s, fault) }
+		hit(lua.RwWrite)
+		w := take(ctx, t, p.mutex.Lock)
+		hit(lua.RwRead)
+		r := take(ctx, t, p.mutex.RLock)
+		hit(lua.RwReadRenew)
+		again := take(ctx, t, p.mutex.RLock)
+		require.Equal(t, map[string]string{"mode": "write", w.Owner() + ":write": "1", w.Owner(): "2"}, p.fields())
+		hit(lua.RwReadRenew)
+		unlock(t, again)
+		hit(lua.RwWriteRelease)
+		unlock(t, w)
+		require.Equal(t, map[string]string{"mode": "read", w.Owner(): "1"}, p.fields())
+		hit(lua.RwReadRelease)
+		unlock(t, r)
+		require.Empty(t, p.fields())
+		hit(lua.RwState)
+		_, err := p.mutex.State(t.Context())
+		require.NoError(t, err)
+	})
 }
 
 // overtaken has a reader leave while the answer that grants it the lock is on its way. It returns the
@@ -149,8 +134,7 @@ func TestWaitingWriterDies(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
 	first := take(t.Context(), t, l.process(nil).RLock)
-	proxy := faultproxy.New(t, redistest.Shared(t).Addr())
-	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
+	rdb, proxy := kindtest.Behind(t, redistest.Shared(t).Addr(), 100*time.Millisecond)
 	dying := rwlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond}), l.name)
 	ctx, cancel := context.WithCancel(t.Context())
 	writer := begin(ctx, t, dying.Lock)

@@ -3,6 +3,7 @@ package rwlock_test
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -18,6 +19,9 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const patience = kindtest.Patience
 
 var (
+	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
+	begin, refused     = kindtest.Begin, kindtest.Refused
+
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
@@ -58,9 +62,32 @@ func (l *lab) waiting() int64 {
 
 // listening is how many clients listen for a release.
 func (l *lab) listening() int64 {
-	l.Helper()
-	channel := "redisson_rwlock:{" + l.name + "}"
-	n, err := l.rdb.PubSubNumSub(context.Background(), channel).Result()
-	require.NoError(l, err)
-	return n[channel]
+	return kindtest.Listeners(context.Background(), l.rdb, "redisson_rwlock:{"+l.name+"}")
+}
+
+// TestKind: what every kind of lock promises. A read-write lock is one by its side to write.
+func TestKind(t *testing.T) {
+	kindtest.Run(t, kindtest.Kind{Name: "rwlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return rwlock.New(c[0], name, opts...)
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			s, err := rwlock.New(c[0], name).State(ctx)
+			state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
+			for _, h := range s.Holders {
+				state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
+			}
+			return state, err
+		},
+		Force: func(ctx context.Context, c []*holdfast.Client, name string) (bool, error) {
+			return rwlock.New(c[0], name).ForceUnlock(ctx)
+		},
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			// The first attempt brings a place. Who listens has had the answer.
+			return min(rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val(),
+				kindtest.Listeners(ctx, rdb, "redisson_rwlock:{"+name+"}"))
+		},
+		Fields: []any{"mode", "write", kindtest.Stranger + ":47:write", 1},
+	}))
 }

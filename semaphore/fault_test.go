@@ -2,7 +2,6 @@ package semaphore_test
 
 import (
 	"context"
-	"strings"
 	"testing"
 	"time"
 
@@ -13,64 +12,46 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
-
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
 
 // proxied is the semaphore for a client behind a proxy, which gives a reply up quickly. On a slow machine it may do
 // so without a fault too, and repeat.
 func (l *lab) proxied(hooks ...redis.Hook) (*semaphore.Semaphore, *faultproxy.Proxy) {
 	l.Helper()
-	proxy := faultproxy.New(l.TB, l.srv.Addr())
-	rdb := redistest.NewClient(l.TB, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond })
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
+	rdb, proxy := kindtest.Behind(l.TB, l.srv.Addr(), 100*time.Millisecond, hooks...)
 	return l.through(rdb, nil), proxy
 }
 
 // TestAtMostOnce: each operation meets each fault, and is repeated. The server has what it should.
 func TestAtMostOnce(t *testing.T) {
-	for _, fault := range faults {
-		t.Run(fault.String(), func(t *testing.T) {
-			l := newLab(t, 5)
-			s, proxy := l.proxied()
-			for _, s := range []*lua.Script{lua.SemAcquire, lua.SemRenew, lua.SemRelease, lua.SemSet, lua.SemState} {
-				require.NoError(t, l.rdb.ScriptLoad(t.Context(), s.Text()).Err())
-			}
-			first, err := s.Lock(t.Context()) // the client knows the server's clock
-			require.NoError(t, err)
-			hit := func(s *lua.Script) {
-				t.Helper()
-				proxy.Clear()
-				rule := proxy.On(faultproxy.Script(s.Hash()), 1, fault)
-				t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })
-			}
-			hit(lua.SemAcquire)
-			h := l.some(s, 3)
-			require.Equal(t, 1, l.free())
-			require.EqualValues(t, 4, l.out())
-			hit(lua.SemRenew)
-			require.NoError(t, h.Extend(t.Context(), time.Hour))
-			hit(lua.SemState)
-			state, err := s.State(t.Context())
-			require.NoError(t, err)
-			require.Equal(t, [...]int{5, 1, 0, 2}, [...]int{state.Permits, state.Free, state.Waiters, len(state.Holders)})
-			hit(lua.SemSet)
-			require.NoError(t, s.SetPermits(t.Context(), 7))
-			require.Equal(t, 3, l.free())
-			hit(lua.SemRelease)
-			unlock(t, h)
-			require.Equal(t, 6, l.free())
-			unlock(t, first)
-			l.permits = 7
-			l.settled()
-		})
-	}
+	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
+		l := newLab(t, 5)
+		s, proxy := l.proxied()
+		kindtest.Load(t, l.rdb, lua.SemAcquire, lua.SemRenew, lua.SemRelease, lua.SemSet, lua.SemState)
+		first := lock(t, s) // the client knows the server's clock
+		hit := func(s *lua.Script) { kindtest.Strike(t, proxy, s, fault) }
+		hit(lua.SemAcquire)
+		h := l.some(s, 3)
+		require.Equal(t, 1, l.free())
+		require.EqualValues(t, 4, l.out())
+		hit(lua.SemRenew)
+		require.NoError(t, h.Extend(t.Context(), time.Hour))
+		hit(lua.SemState)
+		state, err := s.State(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, [...]int{5, 1, 0, 2}, [...]int{state.Permits, state.Free, state.Waiters, len(state.Holders)})
+		hit(lua.SemSet)
+		require.NoError(t, s.SetPermits(t.Context(), 7))
+		require.Equal(t, 3, l.free())
+		hit(lua.SemRelease)
+		unlock(t, h)
+		require.Equal(t, 6, l.free())
+		unlock(t, first)
+		l.permits = 7
+		l.settled()
+	})
 }
 
 // The controls: without the look at what the owner has, an attempt that is repeated counts twice, and so does
@@ -100,11 +81,9 @@ func late(t *testing.T, hooks ...redis.Hook) (free int, left time.Duration) {
 	t.Helper()
 	l := newLab(t, 5)
 	s, proxy := l.proxied(hooks...)
-	h, err := s.Lock(t.Context()) // the client knows the server's clock
-	require.NoError(t, err)
-	unlock(t, h)
-	proxy.KeepRequest(func(args []string) bool { return strings.Contains(args[0], "eval") }, 1, time.Hour)
-	h = l.some(s, 2)
+	unlock(t, lock(t, s)) // the client knows the server's clock
+	proxy.KeepRequest(faultproxy.Command("EVAL", "EVALSHA"), 1, time.Hour)
+	h := l.some(s, 2)
 	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	proxy.Deliver()
 	state, err := s.State(t.Context())
@@ -133,16 +112,14 @@ func missed(t *testing.T, polls ...redis.Hook) int {
 	t.Helper()
 	l := newLab(t, 1)
 	mute := mutant.Hook(lua.SemRelease, "unheard = publish(command, channel .. ':' .. id, text)", "unheard = nil")
-	holder := l.srv.Client(t)
-	holder.AddHook(mute)
-	h := lock(t, l.through(holder, nil))
+	h := lock(t, l.edited(mute))
 	s, proxy := l.proxied(polls...)
 	waits := l.acquire(t.Context(), s, 1)
 	l.waiting(1)
 	unlock(t, h)
 	unlock(t, waits.Hold())
 	l.settled()
-	return proxy.Seen(faultproxy.Script(lua.SemAcquire.Hash()))
+	return proxy.Seen(kindtest.Script(lua.SemAcquire))
 }
 
 // TestMissedMessage: a waiter that is not told finds out by the poll, while what it was handed is its
@@ -157,14 +134,7 @@ func silent(t *testing.T, hooks ...redis.Hook) int {
 	t.Helper()
 	const waiters = 3
 	l := newLab(t, 1)
-	server := func() *redis.Client {
-		rdb := l.srv.Client(t)
-		for _, h := range hooks {
-			rdb.AddHook(h)
-		}
-		return rdb
-	}
-	h := lock(t, l.through(server(), nil))
+	h := lock(t, l.edited(hooks...))
 	s, proxy := l.proxied(hooks...)
 	ctx, cancel := context.WithCancel(t.Context())
 	var dead []*kindtest.Pending
@@ -172,7 +142,7 @@ func silent(t *testing.T, hooks ...redis.Hook) int {
 		dead = append(dead, l.acquire(ctx, s, 1))
 		l.waiting(int64(i + 1))
 	}
-	alive := l.acquire(t.Context(), l.through(server(), nil), 1)
+	alive := l.acquire(t.Context(), l.edited(hooks...), 1)
 	l.waiting(waiters + 1)
 	eventually(t, "its mailbox", func() bool { return len(l.mailboxes()) == 2 })
 	boxes := l.rdb.Subscribe(t.Context(), l.mailboxes()...)
@@ -244,9 +214,7 @@ func TestEndedControl(t *testing.T) {
 	for _, permit := range []string{"a:h1", "a:h1/2", "a:h1/3"} {
 		require.NoError(t, l.rdb.ZAdd(t.Context(), l.ends(), redis.Z{Member: permit, Score: 1}).Err())
 	}
-	rdb := l.srv.Client(t)
-	rdb.AddHook(mutant.Hook(lua.SemAcquire, "change(#ended)", ""))
-	_, err := l.through(rdb, nil).TryAcquire(t.Context(), 3)
+	_, err := l.edited(mutant.Hook(lua.SemAcquire, "change(#ended)", "")).TryAcquire(t.Context(), 3)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.Zero(t, l.out())
 	require.Equal(t, 2, l.free(), "and not 5")
@@ -266,11 +234,7 @@ func TestEndlessNumber(t *testing.T) {
 func endlessNumber(t *testing.T, hooks ...redis.Hook) time.Duration {
 	t.Helper()
 	l := newLab(t, 3)
-	rdb := l.srv.Client(t)
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
-	s := l.through(rdb, nil)
+	s := l.edited(hooks...)
 	h := lock(t, s)
 	require.NoError(t, l.rdb.Set(t.Context(), l.name, l.free(), 0).Err())
 	require.NoError(t, l.rdb.Expire(t.Context(), l.ends(), time.Minute).Err()) // as it is when its time is nearly over

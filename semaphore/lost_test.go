@@ -3,7 +3,6 @@ package semaphore_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -27,10 +26,8 @@ func numberKept(t *testing.T, hooks ...redis.Hook) int {
 	t.Helper()
 	l := newLab(t, 5)
 	s, proxy := l.proxied(hooks...)
-	h, err := s.Lock(t.Context()) // the client knows the server's clock
-	require.NoError(t, err)
-	unlock(t, h)
-	proxy.KeepRequest(func(args []string) bool { return strings.Contains(args[0], "eval") }, 1, time.Hour)
+	unlock(t, lock(t, s)) // the client knows the server's clock
+	proxy.KeepRequest(faultproxy.Command("EVAL", "EVALSHA"), 1, time.Hour)
 	require.NoError(t, s.SetPermits(t.Context(), 2))
 	require.NoError(t, l.process(nil).SetPermits(t.Context(), 10))
 	proxy.Deliver()
@@ -52,11 +49,7 @@ func TestLateNumber(t *testing.T) {
 // key that says so was lost: one. It returns the hold that came of it.
 func wantsLost(t *testing.T, l *lab, opts []holdfast.Option, hooks ...redis.Hook) *holdfast.Hold {
 	t.Helper()
-	rdb := l.srv.Client(t)
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
-	a, b := l.through(rdb, nil), l.through(rdb, nil)
+	a, b := l.edited(hooks...), l.edited(hooks...)
 	h := lock(t, a)
 	waits := l.acquire(t.Context(), b, 3, opts...)
 	l.waiting(1)
@@ -108,12 +101,8 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 	t.Helper()
 	const waiters, most = 250, 100
 	l := newLab(t, waiters)
-	rdb := l.srv.Client(t)
 	hooks = append(hooks, mutant.Hook(lua.SemPoll, "failed = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5], id)", "failed = nil"))
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
-	s := l.through(rdb, nil)
+	s := l.edited(hooks...)
 	all := l.some(s, waiters)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -155,10 +144,7 @@ func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int 
 	srv := redistest.Start(t, redistest.Clock())
 	l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}
 	proxy := faultproxy.New(t, srv.Addr())
-	rdb := srv.Client(t, func(o *redis.Options) { o.Addr = proxy.Addr() })
-	for _, h := range hooks {
-		rdb.AddHook(h)
-	}
+	rdb := kindtest.Hooked(srv.Client(t, func(o *redis.Options) { o.Addr = proxy.Addr() }), hooks...)
 	far, other := l.through(rdb, &holdfast.Options{RetryBudget: time.Minute}), l.process(nil)
 	require.NoError(t, far.SetPermits(t.Context(), 8)) // it knows the server's clock from now on
 	permits := func() int {

@@ -5,7 +5,6 @@ package chaos
 import (
 	"maps"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -46,12 +45,12 @@ func TestFamily(t *testing.T) {
 func TestQuorum(t *testing.T) {
 	handed := func(seed uint64, _ int, d time.Duration, _ *target) plan {
 		p := quorumPlan(seed, d)
-		p.processes, p.actors, p.names = 2, 8, 2
+		p.processes, p.Actors, p.Names = 2, 8, 2
 		return p
 	}
 	alone := func(seed uint64, _ int, d time.Duration, _ *target) plan {
 		p := quorumPlan(seed, d)
-		p.alone, p.staying = true, 6
+		p.Alone, p.Staying = true, 6
 		return p
 	}
 	links := func(seed uint64, _ int, d time.Duration, _ *target) plan { return linksPlan(seed, d) }
@@ -70,7 +69,10 @@ func storms(t *testing.T, list ...storm) {
 			if !level.Soaking() { // else other tests run beside this one
 				t.Parallel()
 			}
-			seed, long := level.Seed(t), duration(t)
+			seed, long := level.Seed(t), level.Duration(t, 10*time.Second)
+			if level.Exploring() {
+				long = level.Duration(t, 30*time.Second)
+			}
 			rng := rand.New(rand.NewPCG(seed, 0))
 			programs := redistest.Programs(t)
 			target := s.start(t, programs[rng.IntN(len(programs))], rng)
@@ -78,34 +80,19 @@ func storms(t *testing.T, list ...storm) {
 			var missing []history.Family
 			begun := time.Now()
 			// On a machine that stands still nothing may happen in a storm; then there is another one.
-			for i := 0; i < 10 && (total.grants == 0 || len(missing) > 0) || time.Since(begun) < long && !t.Failed(); i++ {
+			for i := 0; i < 10 && (total.done["grants"] == 0 || len(missing) > 0) || time.Since(begun) < long && !t.Failed(); i++ {
 				p := s.plan(rng.Uint64(), i, min(long, 15*time.Second), target)
 				f, found := p.run(t, target)
 				history.Report(t, found, level.Replay(t, seed))
-				if total.add(f); len(p.kinds) > 0 {
+				if total.add(f); len(p.Kinds) > 0 {
 					missing = untouched(&total)
 				}
 			}
 			t.Logf("proof: chaos: %s: %s", target.name, &total)
-			require.Positive(t, total.grants)
+			require.Positive(t, total.done["grants"])
 			require.Empty(t, missing)
 		})
 	}
-}
-
-// duration is for how long there are storms.
-func duration(t *testing.T) time.Duration {
-	const env = "HOLDFAST_DURATION"
-	text := os.Getenv(env)
-	switch {
-	case text != "":
-		d, err := time.ParseDuration(text)
-		require.NoError(t, err, "%s: give a time such as 10m", env)
-		return d
-	case level.Soaking() || os.Getenv(level.SeedEnv) != "":
-		return 30 * time.Second
-	}
-	return 10 * time.Second
 }
 
 func onServer(tb testing.TB, p redistest.Program, _ *rand.Rand) *target  { return startServer(tb, p) }
@@ -131,7 +118,7 @@ func localKinds() []string { return without(slices.Sorted(maps.Keys(local)), "ne
 
 // serverKinds are the faults that a single server bears.
 func serverKinds(t *target) (kinds []string) {
-	for kind := range global {
+	for _, kind := range without(slices.Collect(maps.Keys(global)), "restart", "foreign") {
 		if (kind != "failover" || t.failover != nil) && (kind != "clock" || t.clock) {
 			kinds = append(kinds, kind)
 		}
@@ -147,18 +134,18 @@ func serverKinds(t *target) (kinds []string) {
 // take, so that who is not woken is noticed, and not saved by the end of a lease.
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
-		seed: seed, fair: seed%2 == 0, lease: time.Second, processes: 3, actors: 4, gap: 300 * time.Millisecond,
-		names: 3, period: 3 * time.Second, recovery: 2500 * time.Millisecond, shape: drawShape,
+		work: work{Fair: seed%2 == 0, Lease: time.Second, Actors: 4, Names: 3, Period: 3 * time.Second},
+		seed: seed, processes: 3, gap: 300 * time.Millisecond, recovery: 2500 * time.Millisecond, shape: drawShape,
 		local: localKinds(), global: serverKinds(t),
 	}
 	p.calm = min(d*2/5, 4*time.Second)
 	if i%2 == 1 && d > 12*time.Second {
-		p.lease, p.calm = 8*time.Second, 7*time.Second
+		p.Lease, p.calm = 8*time.Second, 7*time.Second
 		p.local = without(p.local, "pause-beyond-lease", "kill-paused") // would take up the whole storm
 		p.global = without(p.global, "no-scripts", "no-publish")        // nothing but the lease helps against these
 	}
-	if p.storm = d - p.calm; !p.fair {
-		p.keeping = 1 + int(seed/2%2) //nolint:gosec // small
+	if p.storm = d - p.calm; !p.Fair {
+		p.Keeping = 1 + int(seed/2%2) //nolint:gosec // small
 	}
 	return p
 }
@@ -166,27 +153,27 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 // familyPlan is of processes each of which uses all the other kinds.
 func familyPlan(seed uint64, _ int, d time.Duration, t *target) plan {
 	p := calmAfterStorm(seed, 0, d, t)
-	p.fair, p.keeping, p.kinds = false, 0, allKinds()
+	p.Fair, p.Keeping, p.Kinds = false, 0, allKinds()
 	p.storm, p.calm = d/2, min(d/2, bound)
-	p.actors, p.names = 3, 1
-	p.period = 700 * time.Millisecond // latches with many calls of unknown outcome take long to check
+	p.Actors, p.Names = 3, 1
+	p.Period = 700 * time.Millisecond // latches with many calls of unknown outcome take long to check
 	return p
 }
 
 // quorumPlan is a storm over masters of a quorum and the processes that lock there.
 func quorumPlan(seed uint64, d time.Duration) plan {
 	return plan{
-		seed: seed, lease: time.Second, storm: d / 2, calm: 4 * time.Second, progress: true, processes: 3, actors: 4,
-		gap: 300 * time.Millisecond, names: 3, period: 2 * time.Second, recovery: 2500 * time.Millisecond,
-		shape: drawShape, kept: 0.5, local: localKinds(), global: quorumKinds(),
+		work: work{Lease: time.Second, Actors: 4, Names: 3, Period: 2 * time.Second},
+		seed: seed, storm: d / 2, calm: 4 * time.Second, progress: true, processes: 3, gap: 300 * time.Millisecond,
+		recovery: 2500 * time.Millisecond, shape: drawShape, kept: 0.5, local: localKinds(), global: quorumKinds(),
 	}
 }
 
 // quorumKinds are the faults of masters that are drawn at random.
 func quorumKinds() []string {
-	kinds := without(slices.Sorted(maps.Keys(ofMasters)), "foreign")
-	if !haveCompiler() {
-		kinds = without(kinds, "clock")
+	kinds := []string{"kill-clients", "kill-pubsub", "out-of-memory", "pause", "pause-beyond-lease", "restart", "script-flush"}
+	if haveCompiler() {
+		kinds = append(kinds, "clock")
 	}
 	return kinds
 }

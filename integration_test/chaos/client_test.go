@@ -32,33 +32,21 @@ const jobEnv = "HOLDFAST_CHAOS_CLIENT"
 // budget is the clients' Options.RetryBudget. No single fault lasts longer.
 const budget = 3 * time.Second
 
-// job is what a client process does.
+// job is what one client process does.
 type job struct {
-	Client int    // its number in the history
-	Seed   uint64 // of its choices
-	Actors int
-	Names  int           // in use at a time
-	Period time.Duration // for which a name is in use
-	Lease  time.Duration
-	// the kind of the locks: fairlock, else rlock; where the servers are masters of a quorum,
-	// redlock
-	Fair    bool
-	Kinds   []history.Family // of the locks in place of that; so many actors use each
-	Staying int              // one lock in so many stays taken for a while; 0: none
-	Keeping int              // one lock in so many is kept after the unlock; 0: none
-	Alone   bool             // quorum locks are not handed on within the process
+	work
+	Client  int    // its number in the history
+	Seed    uint64 // of its choices
 	Mode    mode
 	Addrs   []string          // to connect to: the server, the Sentinels, or nodes of the cluster
 	Proxies map[string]string // the address of each server, and of its proxy
-	Without []string          // defences that are switched off, or defects that are put back
 	Shape   shape
 }
 
 // defences are those that storms may switch off.
 var defences = map[string]*defence.Switch{
 	"Deadline": &defence.Deadline, "Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "NoRetry": &defence.NoRetry,
-	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds,
-	"Upgrade": &defence.Upgrade, "Withdraw": &defence.Withdraw,
+	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds, "Withdraw": &defence.Withdraw,
 }
 
 // asClient makes this process a client, if it was started as one, and is then its whole life.
@@ -92,11 +80,7 @@ func clientMain(text string) error {
 		return err
 	}
 	for _, name := range j.Without {
-		if d, ok := defences[name]; ok {
-			d.Drop()
-		} else if defects[name] == nil {
-			return fmt.Errorf("there is no defence %s", name)
-		}
+		defences[name].Drop()
 	}
 	rec := history.NewRecorder(now)
 	rec.Stream(os.Stdout)
@@ -197,16 +181,14 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 		return cfg, nil, shut, err
 	}
 	rdb := j.connectTo(j.Addrs[0])
-	rdb.AddHook(j.nerves(rng))
+	rdb.AddHook(j.nerves(rng).Hook())
 	rdb.AddHook(new(workload.Places))
-	rdb.AddHook(workload.Asked{})
 	cfg.Repeats = &workload.Repeats{}
-	rdb.AddHook(cfg.Repeats)
+	rdb.AddHook(cfg.Repeats.Hook())
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
-		rdb.AddHook(cfg.Granted)
+		rdb.AddHook(cfg.Granted.Hook())
 	}
-	j.spoil(rdb)
 	c, err = holdfast.New(rdb, opts)
 	plain := func(name string) workload.Locker { return rlock.New(c, name) }
 	fair := func(name string) workload.Locker { return fairlock.New(c, name) }

@@ -65,9 +65,9 @@ func TestStragglerOfALock(t *testing.T) {
 	acquire := faultproxy.Script(lua.Acquire.Hash())
 	proxy.On(acquire, 1, faultproxy.DropReply)
 	late := proxy.DelayRequest(acquire, 2, time.Hour)
-	h, err := m.Lock(t.Context(), holdfast.Lease(time.Second), holdfast.NoRenewal())
+	h, err := m.Lock(t.Context(), holdfast.Lease(time.Minute), holdfast.NoRenewal())
 	require.NoError(t, err)
-	require.NoError(t, h.Extend(t.Context(), time.Minute))
+	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	inner, err := m.Lock(h.Context())
 	require.NoError(t, err)
 

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"context"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -13,11 +12,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/latch"
-	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -49,11 +45,8 @@ func counts(key string) bool {
 	return kindOf(name) == history.Permits && (ends || !strings.Contains(name, "{"))
 }
 
-// runner is an actor of any kind.
-type runner interface{ Run(ctx context.Context) }
-
 // actors are those of a client, of all kinds that the process uses.
-func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recorder, rng *rand.Rand) (list []runner) {
+func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recorder, rng *rand.Rand) (list []workload.Runner) {
 	dice := func() *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }
 	if len(j.Kinds) == 0 {
 		for n := range j.Actors {
@@ -61,43 +54,19 @@ func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recor
 		}
 		return list
 	}
+	cfg.Permits, cfg.Sets = permits, []int{permits - 1, permits, permits, permits + 1}
+	cfg.Lasts = j.Lease // a latch that nobody opens ends soon, because its name is not used for long
 	name := cfg.Name
 	for _, kind := range j.Kinds {
 		cfg.Name = func(rng *rand.Rand) string { return named(name(rng), kind) }
 		for range j.Actors {
-			list = append(list, j.actor(kind, cfg, c, rec, len(list), dice()))
+			list = append(list, workload.NewOf(kind, c, cfg, rec, j.Client, len(list), dice()))
 		}
 		if kind == history.Elections {
-			list = append(list, workload.NewObserver(cfg, elections(c), rec, j.Client, len(list), dice()))
+			list = append(list, workload.NewObserver(c, cfg, rec, j.Client, len(list), dice()))
 		}
 	}
 	return list
-}
-
-// actor is one of a kind.
-func (j *job) actor(kind history.Family, cfg workload.Config, c *holdfast.Client, rec *history.Recorder, number int,
-	rng *rand.Rand) runner {
-	switch kind {
-	case history.ReadWrite:
-		of := func(name string) *rwlock.RWMutex { return rwlock.New(c, name) }
-		return workload.NewReadWriter(cfg, of, rec, j.Client, number, rng)
-	case history.Permits:
-		some := workload.Permits{Of: semaphores(c), Most: permits, Sets: []int{permits - 1, permits, permits, permits + 1}}
-		return workload.NewTaker(cfg, some, rec, j.Client, number, rng)
-	case history.Latches: // one that nobody opens ends soon, because its name is not used for long
-		of := func(name string) *latch.Latch { return latch.New(c, name, holdfast.Lease(j.Lease)) }
-		return workload.NewCounter(cfg, of, rec, j.Client, number, rng)
-	default:
-		return workload.NewCandidate(cfg, elections(c), rec, j.Client, number, rng)
-	}
-}
-
-func semaphores(c *holdfast.Client) func(name string) *semaphore.Semaphore {
-	return func(name string) *semaphore.Semaphore { return semaphore.New(c, name, permits) }
-}
-
-func elections(c *holdfast.Client) func(name string) *election.Election {
-	return func(name string) *election.Election { return election.New(c, name) }
 }
 
 // census asks of each semaphore that was used how many of its permits are free, when nobody has any.
@@ -117,7 +86,7 @@ func census(tb testing.TB, t *target, ops []history.Op) []history.Op {
 	defer c.Close(tb.Context())
 	rec := history.NewRecorder(now)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
-		workload.Census(tb.Context(), rec, semaphores(c)(name), history.Op{Last: true})
+		workload.Census(tb.Context(), rec, semaphore.New(c, name, permits), history.Op{Last: true})
 	}
 	for _, o := range rec.Ops() {
 		require.Equal(tb, history.OK, o.Result, "nobody knows what is free of %s: %s", o.Name, o.Error)

@@ -59,10 +59,10 @@ for _, name in ipairs(KEYS) do
     redis.call('PEXPIRE', name, ARGV[1])
   end
 end`
-	command := []string{"EVAL", script, fmt.Sprint(2 * w.names)}
+	command := []string{"EVAL", script, fmt.Sprint(2 * w.Names)}
 	for _, epoch := range []int64{0, 1} { // they are in use when the next ones are
-		for i := range w.names {
-			command = append(command, nameOf(periodAt(now(), w.period)+epoch, i))
+		for i := range w.Names {
+			command = append(command, nameOf(periodAt(now(), w.Period)+epoch, i))
 		}
 	}
 	_, err := n.Try(append(command, fmt.Sprint(d.Milliseconds()), fmt.Sprint(w.rng.IntN(2)))...)

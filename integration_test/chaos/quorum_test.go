@@ -71,9 +71,8 @@ func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.C
 	nerves := j.nerves(rng)
 	for _, addr := range j.Addrs {
 		rdb := j.connectTo(addr)
-		rdb.AddHook(nerves)
-		rdb.AddHook(cfg.Granted)
-		j.spoil(rdb)
+		rdb.AddHook(nerves.Hook())
+		rdb.AddHook(cfg.Granted.Hook())
 		c, err := holdfast.New(rdb, opts)
 		if err != nil {
 			return cfg, nil, err
@@ -141,56 +140,15 @@ func some[T any](rng *rand.Rand, list []T) []T {
 	return hit[:n]
 }
 
-// minority is one or two of five masters.
-func (w *weather) minority() []*redistest.Server {
+// hit are the servers that a fault is made at: all, or of a quorum's masters a minority, one or two of five.
+func (w *weather) hit() []*redistest.Server {
 	hit := slices.Clone(w.t.nodes)
+	if w.t.mode != quorum {
+		return hit
+	}
 	w.rng.Shuffle(len(hit), func(i, k int) { hit[i], hit[k] = hit[k], hit[i] })
 	return hit[:1+w.rng.IntN((len(hit)-1)/2)]
 }
-
-// ofMasters are the faults of masters of a quorum, by name. Each hits a minority.
-var ofMasters = map[string]func(ctx context.Context, w *weather){
-	"pause": func(ctx context.Context, w *weather) {
-		w.freeze(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
-	},
-	"pause-beyond-lease": func(ctx context.Context, w *weather) {
-		w.freeze(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
-	},
-	// Not while a lease is in force from before others lost their data: together they were a
-	// majority.
-	"restart": func(ctx context.Context, w *weather) {
-		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.lease+2*time.Second))) {
-			w.restart(ctx, w.minority())
-		} else {
-			w.count["restart"]--
-		}
-	},
-	"foreign":      func(ctx context.Context, w *weather) { w.foreign(ctx) },
-	"kill-clients": func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "normal") },
-	"kill-pubsub":  func(_ context.Context, w *weather) { w.tell("CLIENT", "KILL", "TYPE", "pubsub") },
-	"script-flush": func(_ context.Context, w *weather) { w.tell("SCRIPT", "FLUSH") },
-	"out-of-memory": func(ctx context.Context, w *weather) {
-		hit := w.minority()
-		for _, n := range hit {
-			_, _ = n.Try("CONFIG", "SET", "maxmemory", "1")
-		}
-		sleep(ctx, between(w.rng, 50*time.Millisecond, 600*time.Millisecond))
-		for _, n := range hit {
-			_, _ = n.Try("CONFIG", "SET", "maxmemory", "0")
-		}
-	},
-	// As far as all leases bear. Beyond that a clock takes the master's vote away, and a hold that
-	// two masters have refused, because a rival had their votes for a moment, has none to spare
-	// until they are asked again. One folder up there is a jump that harms nothing, and one that
-	// does.
-	"clock": func(_ context.Context, w *weather) {
-		for _, n := range w.minority() {
-			n.MoveClock(w.tb, clockJump)
-		}
-	},
-}
-
-const clockJump = 2 * time.Millisecond
 
 // grown is how old masters are to be, so that one which starts anew is not taken for a new one
 // among new ones.
@@ -211,24 +169,5 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 		n.Restart()
 	}
 	w.emptied = time.Now()
-	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.lease)})
-}
-
-// tell sends a command to a minority.
-func (w *weather) tell(command ...string) {
-	for _, n := range w.minority() {
-		_, _ = n.Try(command...)
-	}
-}
-
-// freeze stops a minority for a time.
-func (w *weather) freeze(ctx context.Context, d time.Duration) {
-	hit := w.minority()
-	for _, n := range hit {
-		n.Pause()
-	}
-	sleep(ctx, d)
-	for _, n := range hit {
-		n.Resume()
-	}
+	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.Lease)})
 }

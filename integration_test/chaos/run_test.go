@@ -14,35 +14,38 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
+// work is what client processes do.
+type work struct {
+	Actors  int
+	Names   int           // of locks, in use at a time
+	Period  time.Duration // for which a name is in use; short histories are searched quickly
+	Lease   time.Duration
+	Fair    bool             // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
+	Kinds   []history.Family // of the locks in place of that; so many actors of each process use each
+	Staying int              // one lock in so many stays taken for a while; 0: none
+	Keeping int              // one lock in so many is kept by its process after the unlock; 0: none
+	Alone   bool             // quorum locks are not handed on within a process
+	Without []string         // defences that are switched off
+}
+
 // plan is one run.
 type plan struct {
+	work
 	seed        uint64
-	fair        bool             // the kind of the locks: fairlock, else rlock; on masters of a quorum redlock
-	kinds       []history.Family // of the locks in place of that; so many actors of each process use each
-	staying     int              // one lock in so many stays taken for a while; 0: none
-	keeping     int              // one lock in so many is kept by its process after the unlock; 0: none
-	alone       bool             // quorum locks are not handed on within a process
-	lease       time.Duration
 	storm, calm time.Duration
 	processes   int
-	actors      int
-	gap         time.Duration // mean time between the faults of one process, and of the servers
-	local       []string      // kinds of faults of processes
-	global      []string      // kinds of faults of servers
-	without     []string      // defences that are switched off
-	names       int           // of locks, at a time
-	// for which a name is in use; short histories are searched quickly
-	period   time.Duration
-	recovery time.Duration              // what a client may need after a fault until everything works again
-	kept     float64                    // how many processes have proxies that keep connections
-	linkDown bool                       // each process never reaches one of the servers
-	progress bool                       // every process is granted something in the calm
-	shape    func(rng *rand.Rand) shape // draws that of a process's clients; nil: as go-redis makes them
-	tidy     bool                       // nothing is left behind that only the end of a lease takes away
+	gap         time.Duration              // mean time between the faults of one process, and of the servers
+	local       []string                   // kinds of faults of processes
+	global      []string                   // kinds of faults of servers
+	recovery    time.Duration              // what a client may need after a fault until everything works again
+	kept        float64                    // how many processes have proxies that keep connections
+	linkDown    bool                       // each process never reaches one of the servers
+	progress    bool                       // every process is granted something in the calm
+	shape       func(rng *rand.Rand) shape // draws that of a process's clients; nil: as go-redis makes them
+	tidy        bool                       // nothing is left behind that only the end of a lease takes away
 }
 
 const (
@@ -57,9 +60,6 @@ const (
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	tb.Helper()
-	if slices.ContainsFunc(p.without, func(name string) bool { return defences[name] != nil }) {
-		defence.Need(tb)
-	}
 	start := now()
 	rng := rand.New(rand.NewPCG(p.seed, 0))
 	clients := 0
@@ -72,8 +72,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	}
 	var slots []*slot
 	for range p.processes {
-		j := job{Seed: rng.Uint64(), Actors: p.actors, Names: p.names, Period: p.period, Lease: p.lease,
-			Fair: p.fair, Kinds: p.kinds, Alone: p.alone, Staying: p.staying, Keeping: p.keeping, Without: p.without}
+		j := job{work: p.work, Seed: rng.Uint64()}
 		s := newSlot(tb, t, j, rand.New(rand.NewPCG(rng.Uint64(), 1)), next, p.shape)
 		if s.rng.Float64() < p.kept {
 			s.keepConnections()
@@ -83,7 +82,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		}
 		slots = append(slots, s)
 	}
-	w := &weather{tb: tb, t: t, lease: p.lease, names: p.names, period: p.period,
+	w := &weather{work: p.work, tb: tb, t: t,
 		rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	ctx, cancel := context.WithTimeout(tb.Context(), p.storm)
 	defer cancel()
@@ -117,7 +116,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	}
 	group.Wait()
 	c := history.Config{
-		Lease: p.lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation,
+		Lease: p.Lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation,
 		Least: 500 * time.Millisecond,
 		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window),
 		Pauses: make(map[int][]history.Window),
@@ -128,10 +127,10 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	if p.queued() && t.mode != quorum {
 		c.Claim = claim
 	}
-	if len(p.kinds) > 0 { // clocks are set ahead by less than this
-		c.Permits, c.Stay = permits, p.lease*95/100
+	if len(p.Kinds) > 0 { // clocks are set ahead by less than this
+		c.Permits, c.Stay = permits, p.Lease*95/100
 	}
-	f.kinds = maps.Clone(w.count)
+	f.done, f.kinds = make(map[string]int), maps.Clone(w.count)
 	var histories [][]history.Op
 	for i, s := range slots {
 		found = append(found, ends[i]...)
@@ -139,7 +138,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 			histories = append(histories, p.story())
 			c.Pauses[p.number] = p.ownPauses()
 			c.Local[p.number] = slices.Concat(p.faults, c.Pauses[p.number])
-			f.processes++
+			f.done["processes"]++
 		}
 		for kind, n := range s.count {
 			f.kinds[kind] += n
@@ -149,7 +148,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	if t.mode == quorum {
 		ops = withoutSplits(ops)
 	}
-	if len(p.kinds) > 0 { // when nobody holds anything any more
+	if len(p.Kinds) > 0 { // when nobody holds anything any more
 		p.rest(tb, t, slots, quiet)
 		ops = history.Merge(ops, census(tb, t, ops))
 	}
@@ -160,7 +159,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 			found = append(found, stalled(ops, s.p.number, quiet)...)
 		}
 	}
-	if len(p.kinds) == 0 {
+	if len(p.Kinds) == 0 {
 		p.rest(tb, t, slots, quiet)
 	}
 	found = append(found, p.leftBehind(tb, t, ops)...)
@@ -178,7 +177,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 }
 
 // queued reports whether servers keep the order of those who wait for some of the locks.
-func (p plan) queued() bool { return p.fair || len(p.kinds) > 0 }
+func (p plan) queued() bool { return p.Fair || len(p.Kinds) > 0 }
 
 // rest waits until nothing is held for anybody any more who is gone, and has what was under way
 // arrive.
@@ -188,7 +187,7 @@ func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
 		deliver(slots)
 	}
 	if !p.tidy {
-		rest := time.Duration(quiet-now()) + p.lease
+		rest := time.Duration(quiet-now()) + p.Lease
 		// whoever was closed last may have handed the lock to a waiter that was killed, for one
 		// claim
 		if t.mode != quorum {
@@ -231,9 +230,6 @@ func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []hi
 			}
 		}
 		for _, name := range locks {
-			if p.tidy && kindOf(name) == history.Latches {
-				continue // nobody holds a latch: it is there until it ends
-			}
 			add(name, "still there after all clients were closed: %v", contents(n, name))
 		}
 		for _, key := range eternal {

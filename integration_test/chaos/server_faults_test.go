@@ -11,15 +11,14 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // weather is what happens to the servers of a run.
 type weather struct {
+	work
 	tb       testing.TB
 	t        *target
-	lease    time.Duration
-	names    int // in use in each period
-	period   time.Duration
 	rng      *rand.Rand
 	faults   []history.Window
 	refusals []history.Window // those in which servers answer with errors
@@ -38,7 +37,7 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 		kind := deal.next(kinds)
 		w.count[kind]++
 		from := now()
-		w.fault(kind)(ctx, w)
+		global[kind](ctx, w)
 		w.diary = append(w.diary, entry(from, "servers", kind))
 		window := history.Window{From: from, To: now()}
 		if kind != "foreign" {
@@ -50,75 +49,87 @@ func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) 
 	}
 }
 
-// fault is a fault of servers, or of masters of a quorum, of which it hits a minority.
-func (w *weather) fault(kind string) func(ctx context.Context, w *weather) {
-	if w.t.mode == quorum {
-		return ofMasters[kind]
-	}
-	return global[kind]
-}
-
 // entry is a line of a diary of faults; its moments compare with those in histories.
 func entry(from int64, who, kind string) string {
 	return fmt.Sprintf("%s to %s %s: %s", time.Duration(from), time.Duration(now()), who, kind)
 }
 
-// during has all servers in some state for a time.
-func (w *weather) during(ctx context.Context, begin, end []string, shortest, longest time.Duration) {
-	w.t.each(begin...)
-	sleep(ctx, between(w.rng, shortest, longest))
-	w.t.each(end...)
+// tell sends a command to servers. What one of them does not know, or cannot do now, is left.
+func tell(servers []*redistest.Server, command ...string) {
+	for _, n := range servers {
+		_, _ = n.Try(command...)
+	}
 }
 
-func (w *weather) pause(ctx context.Context, d time.Duration) {
-	n := w.t.nodes[w.rng.IntN(len(w.t.nodes))]
-	n.Pause()
+// during has servers in some state for a time.
+func (w *weather) during(ctx context.Context, begin, end []string) {
+	hit := w.hit()
+	tell(hit, begin...)
+	sleep(ctx, between(w.rng, 50*time.Millisecond, 600*time.Millisecond))
+	tell(hit, end...)
+}
+
+// once has servers do something.
+func once(command ...string) func(context.Context, *weather) {
+	return func(_ context.Context, w *weather) { tell(w.hit(), command...) }
+}
+
+// freeze stops servers for a time.
+func (w *weather) freeze(ctx context.Context, d time.Duration) {
+	hit := w.hit()
+	for _, n := range hit {
+		n.Pause()
+	}
 	sleep(ctx, d)
-	n.Resume()
+	for _, n := range hit {
+		n.Resume()
+	}
 }
 
 // refuses are the faults in which a server refuses what it is asked.
 var refuses = map[string]bool{"out-of-memory": true, "no-scripts": true, "no-publish": true}
 
+// clockJump is the longest that all leases bear: they are trusted for 1 % less 2 ms. Jumps add up within a lease, and so
+// come rarely (see the plan). Beyond that a clock takes a master's vote away, and a hold that two masters have refused,
+// because a rival had their votes for a moment, has none to spare until they are asked again. One folder up there is a jump
+// that harms nothing, and one that does.
+const clockJump = 2 * time.Millisecond
+
 // global are the faults of servers, by name.
 var global = map[string]func(ctx context.Context, w *weather){
-	"server-pause": func(ctx context.Context, w *weather) {
-		w.pause(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
+	"pause": func(ctx context.Context, w *weather) {
+		w.freeze(ctx, between(w.rng, 50*time.Millisecond, 500*time.Millisecond))
 	},
-	"server-pause-beyond-lease": func(ctx context.Context, w *weather) {
-		w.pause(ctx, min(w.lease+between(w.rng, 0, w.lease/2), budget/2))
+	"pause-beyond-lease": func(ctx context.Context, w *weather) {
+		w.freeze(ctx, min(w.Lease+between(w.rng, 0, w.Lease/2), budget/2))
 	},
+	"kill-pubsub":  once("CLIENT", "KILL", "TYPE", "pubsub"),
+	"kill-clients": once("CLIENT", "KILL", "TYPE", "normal"),
+	"script-flush": once("SCRIPT", "FLUSH"),
+	"out-of-memory": func(ctx context.Context, w *weather) {
+		w.during(ctx, []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"})
+	},
+	"clock": func(_ context.Context, w *weather) {
+		for _, n := range w.hit() {
+			n.MoveClock(w.tb, clockJump)
+		}
+	},
+
+	// Not of masters of a quorum.
 	"server-sleep": func(_ context.Context, w *weather) { // returns when it has slept
-		w.t.each("DEBUG", "SLEEP", strconv.FormatFloat(between(w.rng, 50*time.Millisecond,
-			600*time.Millisecond).Seconds(), 'f', 3, 64))
+		d := between(w.rng, 50*time.Millisecond, 600*time.Millisecond)
+		tell(w.hit(), "DEBUG", "SLEEP", strconv.FormatFloat(d.Seconds(), 'f', 3, 64))
 	},
 	"client-pause": func(ctx context.Context, w *weather) {
 		d := between(w.rng, 50*time.Millisecond, 500*time.Millisecond)
-		w.t.each("CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
+		tell(w.hit(), "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
 		sleep(ctx, d)
 	},
-	"kill-pubsub":  func(_ context.Context, w *weather) { w.t.each("CLIENT", "KILL", "TYPE", "pubsub") },
-	"kill-clients": func(_ context.Context, w *weather) { w.t.each("CLIENT", "KILL", "TYPE", "normal") },
-	"script-flush": func(_ context.Context, w *weather) { w.t.each("SCRIPT", "FLUSH") },
-	"out-of-memory": func(ctx context.Context, w *weather) {
-		w.during(ctx, []string{"CONFIG", "SET", "maxmemory", "1"}, []string{"CONFIG", "SET", "maxmemory", "0"},
-			50*time.Millisecond, 600*time.Millisecond)
-	},
 	"no-scripts": func(ctx context.Context, w *weather) {
-		w.during(ctx, []string{"ACL", "SETUSER", "default", "-evalsha", "-eval"},
-			[]string{"ACL", "SETUSER", "default", "+evalsha", "+eval"}, 50*time.Millisecond, 600*time.Millisecond)
+		w.during(ctx, []string{"ACL", "SETUSER", "default", "-evalsha", "-eval"}, []string{"ACL", "SETUSER", "default", "+evalsha", "+eval"})
 	},
 	"no-publish": func(ctx context.Context, w *weather) {
-		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"},
-			[]string{"ACL", "SETUSER", "default", "+publish"},
-			50*time.Millisecond, 600*time.Millisecond)
-	},
-	// The longest jump that all leases bear: they are trusted for 1 % less 2 ms. Jumps add up
-	// within a lease, and so come rarely (see the plan).
-	"clock": func(_ context.Context, w *weather) {
-		for _, n := range w.t.nodes {
-			n.MoveClock(w.tb, 2*time.Millisecond)
-		}
+		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"}, []string{"ACL", "SETUSER", "default", "+publish"})
 	},
 	"failover": func(ctx context.Context, w *weather) {
 		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which
@@ -128,4 +139,14 @@ var global = map[string]func(ctx context.Context, w *weather){
 			w.failedOver = time.Now()
 		}
 	},
+
+	// Only of these. Not while a lease is in force from before others lost their data: together they were a majority.
+	"restart": func(ctx context.Context, w *weather) {
+		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.Lease+2*time.Second))) {
+			w.restart(ctx, w.hit())
+		} else {
+			w.count["restart"]--
+		}
+	},
+	"foreign": func(ctx context.Context, w *weather) { w.foreign(ctx) },
 }

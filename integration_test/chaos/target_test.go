@@ -103,13 +103,6 @@ func (t *target) proxies(tb testing.TB) (list []*faultproxy.Proxy, byAddr map[st
 	return list, byAddr
 }
 
-// each sends a command to all nodes. What one of them does not know, or cannot do now, is left.
-func (t *target) each(command ...string) {
-	for _, n := range t.nodes {
-		_, _ = n.Try(command...)
-	}
-}
-
 // keys are the keys of one node of the kind that locks are, those of queues, and those without a
 // time to live.
 func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) {

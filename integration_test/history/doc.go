@@ -8,12 +8,10 @@
 //
 //   - [Exclusion]: no two owners trust their holds of one name at the same moment, going by the
 //     ends of their contexts or by their deadlines, whichever is first.
-//   - [Tokens]: fencing tokens are unique per grant, and a grant that was asked for after another
-//     was returned is greater.
 //   - [Linearizable]: there is an order of the operations, each at a moment between its call and
-//     its return, in which a reentrant lock with expiry answers as it did. This is where an operation
-//     that was carried out twice shows, because holders ask for their hold count. It is [Porcupine]'s
-//     work; the model is in linear.go.
+//     its return, in which a reentrant lock with expiry answers as it did. This is where a fencing token shows
+//     that is not greater than the one before, and an operation that was carried out twice, because holders ask for
+//     their hold count. It is [Porcupine]'s work.
 //   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be
 //     reached. Who has a place is recorded as an operation of its own, within the Lock, by who sees
 //     what the server says.
@@ -23,7 +21,7 @@
 //   - [Periods]: a lock that is to stay taken for a while is granted to nobody before.
 //   - [Refusals], not by [Check]: who is refused a lock is told who has it, or what stands there in
 //     its place.
-//   - [Kinds]: the holder of a name is refused another kind of lock of it.
+//   - [Forbidden]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
 //   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do
 //     so just before, by samples of what the server says.

@@ -54,7 +54,7 @@ func told(ops []Op) (list []observer) {
 			continue
 		}
 		if o.Return == Forever {
-			o.Return = max(o.Call, died(o, ops)) // from when on perhaps nothing was recorded
+			o.Return = max(o.Call, died(o, ops).From) // from when on perhaps nothing was recorded
 		}
 		seen := observer{op: o}
 		for _, t := range ops {
@@ -129,7 +129,7 @@ func Leaders(ops []Op, c Config) (found []Violation) {
 		for _, o := range ops {
 			text := ""
 			switch {
-			case o.Kind == Leads && o.Result == OK && !within(o.Call, c.Pauses[o.Client]) && !slices.ContainsFunc(alive, func(t tenure) bool {
+			case o.Kind == Leads && o.Result == OK && !Overlap(c.Pauses[o.Client], o.Call, o.Call) && !slices.ContainsFunc(alive, func(t tenure) bool {
 				return t.op.Client == o.Client && t.op.Actor == o.Actor && t.op.Return <= o.Return && (t.until >= o.Call || closedAfter(ops, t, o.Call))
 			}):
 				text = "one took itself for the leader"

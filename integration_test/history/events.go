@@ -32,39 +32,53 @@ func (e Events) Add(o Op) {
 	}
 }
 
-// wanted are what must have happened, or a run proves nothing about it.
-func wanted() (list []Event) {
-	add := func(of Family, kind Kind, results ...Result) {
+// Wanted are what happens where a kind of lock is used without faults, and without which a run proves little about it.
+func Wanted(of Family) (list []Event) {
+	add := func(kind Kind, results ...Result) {
 		for _, r := range results {
 			list = append(list, Event{of, kind, r, false})
 		}
 	}
-	for _, kind := range []Kind{Lock, Try, Reenter, Unlock, Extend, State} {
-		list = append(list, Event{ReadWrite, kind, OK, false}, Event{ReadWrite, kind, OK, true})
+	each := func(kinds ...Kind) {
+		for _, kind := range kinds {
+			add(kind, OK)
+		}
 	}
-	list = append(list, Event{ReadWrite, Try, Denied, true}, Event{ReadWrite, Upgrade, Refused, true},
-		Event{ReadWrite, Queue, OK, false}, Event{ReadWrite, Try, Denied, false})
-	add(Permits, Lock, OK, Refused, Left)
-	add(Permits, Try, OK, Denied)
-	for _, kind := range []Kind{Unlock, Extend, State, Queue, Set} {
-		add(Permits, kind, OK)
+	switch of {
+	case Locks:
+		each(Lock, Try, Reenter, Unlock, Extend, State)
+		add(Mixed, Refused)
+	case ReadWrite:
+		for _, kind := range []Kind{Lock, Try, Reenter, Unlock, Extend, State} {
+			list = append(list, Event{of, kind, OK, false}, Event{of, kind, OK, true})
+		}
+		list = append(list, Event{of, Try, Denied, true}, Event{of, Upgrade, Refused, true})
+		add(Queue, OK)
+		add(Try, Denied)
+	case Permits:
+		add(Lock, OK, Refused, Left)
+		add(Try, OK, Denied)
+		each(Unlock, Extend, State, Queue, Set)
+	case Latches:
+		add(Set, OK, Denied)
+		add(Delete, OK, Denied)
+		add(Wait, OK, Left)
+		each(CountDown, Look)
+	case Elections:
+		add(Look, OK, Denied)
+		add(Leads, OK, Denied)
+		each(Lock, Unlock, Told, Observe, Queue)
 	}
-	add(Latches, Set, OK, Denied)
-	add(Latches, Delete, OK, Denied)
-	add(Latches, Wait, OK, Left)
-	add(Latches, CountDown, OK)
-	add(Latches, Look, OK)
-	add(Elections, Look, OK, Denied)
-	add(Elections, Leads, OK, Denied)
-	for _, kind := range []Kind{Lock, Unlock, Told, Observe, Queue} {
-		add(Elections, kind, OK)
-	}
-	return append(list, Event{ReadWrite, End, Lost, true}, Event{Permits, End, Lost, false})
+	return list
 }
 
-// Missing are those that have not happened yet and without which a run proves little.
-func (e Events) Missing() []Event {
-	return slices.DeleteFunc(wanted(), func(w Event) bool { return e[w] > 0 })
+// Missing are those of the other kinds that have not happened yet.
+func (e Events) Missing() (list []Event) {
+	for _, of := range []Family{ReadWrite, Permits, Latches, Elections} {
+		list = append(list, Wanted(of)...)
+	}
+	list = append(list, Event{ReadWrite, End, Lost, true}, Event{Permits, End, Lost, false})
+	return slices.DeleteFunc(list, func(w Event) bool { return e[w] > 0 })
 }
 
 // String says how often what the families are about was done.

@@ -173,7 +173,7 @@ func crowded(ops []Op, c Config) (list []Op) {
 	for _, w := range waits(ops) {
 		o := w.op
 		o.Call = w.asked
-		troubled := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
+		troubled := c.troubled(o)
 		switch {
 		case o.granted() && !troubled:
 		case troubled || w.until != w.op.Return:

@@ -8,58 +8,42 @@ import (
 
 // TestGhosts: who may be named as the holder, and when.
 func TestGhosts(t *testing.T) {
-	const mine, other = "uuid:h1", "uuid:h2"
-	grant := Op{Kind: Lock, Owner: other, Token: 1, Result: OK, Call: 10, Return: 20}
-	end := Op{Kind: Unlock, Owner: other, Token: 1, Last: true, Result: OK, Call: 100, Return: 110}
-	left := Op{Kind: Lock, Asked: mine, Result: Left, Call: 30, Return: 40}
-	blind := Op{Kind: Lock, Result: Left, Call: 30, Return: 40} // nobody saw as which owner
-	lost := Op{Kind: End, Owner: other, Token: 1, Result: Lost, Call: 60, Return: 60}
-	again := Op{Kind: Reenter, Owner: other, Asked: mine, Result: Lost, Call: 65, Return: 75} // its hold ended first
-	crash := Op{Kind: Crash, Call: 50, Return: 51, Result: OK}
-	fault := map[int][]Window{0: {{25, 45}}}
-	for _, row := range []struct {
-		name   string
-		ops    []Op
-		owner  string
-		at     int64
-		change func(*Config)
-		ghost  bool
+	const (
+		mine, other = "uuid:h1", "uuid:h2"
+		grant       = "lock uuid:h2#1 @10-20; "
+		held        = grant + "unlock uuid:h2#1 @100-110"
+		left        = held + "; lock left asked=uuid:h1 @30-40"
+		lost        = grant + "end uuid:h2#1 lost @60-60"
+		again       = lost + "; reenter uuid:h2#0 lost asked=uuid:h1 @65-75" // its hold ended first
+		killed      = grant + "crash @50-51"
+	)
+	fault, closed := Config{Local: map[int][]Window{0: {{25, 45}}}}, Config{Closed: map[int][]Window{0: {{41, Forever}}}}
+	for _, c := range []struct {
+		what, ops, owner string
+		at               int64
+		config           Config
+		ghost            bool
 	}{
-		{name: "while it asks", ops: []Op{grant, end}, owner: other, at: 10},
-		{name: "while it holds", ops: []Op{grant, end}, owner: other, at: 60},
-		{name: "before it asked", ops: []Op{grant, end}, owner: other, at: 9, ghost: true},
-		{name: "just after", ops: []Op{grant, end}, owner: other, at: 120},
-		{name: "long after", ops: []Op{grant, end}, owner: other, at: 121, ghost: true},
-		{name: "long after a loss", ops: []Op{grant, lost}, owner: other, at: 71, ghost: true},
-		{name: "a call that failed", ops: []Op{grant, end, left}, owner: mine, at: 50},
-		{name: "long after a call that failed", ops: []Op{grant, end, left}, owner: mine, at: 51, ghost: true},
-		{name: "another's call", ops: []Op{grant, end, left}, owner: "uuid:h3", at: 35, ghost: true},
-		{name: "a call of an owner that was not seen", ops: []Op{grant, end, blind}, owner: mine, at: 35},
-		{name: "a re-entry of what was lost", ops: []Op{grant, lost, again}, owner: mine, at: 80},
-		{name: "long after one", ops: []Op{grant, lost, again}, owner: mine, at: 86, ghost: true},
-		{name: "a client that was never granted anything", ops: []Op{left}, owner: mine, at: 99},
-		{name: "recovers from a fault", ops: []Op{grant, end, left}, owner: mine, at: 60,
-			change: func(c *Config) { c.Local = fault }},
-		{name: "has recovered", ops: []Op{grant, end, left}, owner: mine, at: 61,
-			change: func(c *Config) { c.Local = fault }, ghost: true},
-		{name: "killed", ops: []Op{grant, crash}, owner: other, at: 51 + 2*lease},
-		{name: "killed long ago", ops: []Op{grant, crash}, owner: other, at: 52 + 2*lease, ghost: true},
-		{name: "closed", ops: []Op{grant, end, left}, owner: mine, at: 200,
-			change: func(c *Config) { c.Closed = map[int][]Window{0: {{41, Forever}}} }},
+		{"while it asks", held, other, 10, Config{}, false},
+		{"while it holds", held, other, 60, Config{}, false},
+		{"before it asked", held, other, 9, Config{}, true},
+		{"just after", held, other, 120, Config{}, false},
+		{"long after", held, other, 121, Config{}, true},
+		{"long after a loss", lost, other, 71, Config{}, true},
+		{"a call that failed", left, mine, 50, Config{}, false},
+		{"long after a call that failed", left, mine, 51, Config{}, true},
+		{"another's call", left, "uuid:h3", 35, Config{}, true},
+		{"a call of an owner that was not seen", held + "; lock left @30-40", mine, 35, Config{}, false},
+		{"a re-entry of what was lost", again, mine, 80, Config{}, false},
+		{"long after one", again, mine, 86, Config{}, true},
+		{"a client that was never granted anything", "lock left asked=uuid:h1 @30-40", mine, 99, Config{}, false},
+		{"recovers from a fault", left, mine, 60, fault, false},
+		{"has recovered", left, mine, 61, fault, true},
+		{"killed", killed, other, 51 + 2*lease, Config{}, false},
+		{"killed long ago", killed, other, 52 + 2*lease, Config{}, true},
+		{"closed", left, mine, 200, closed, false},
 	} {
-		t.Run(row.name, func(t *testing.T) {
-			for i := range row.ops {
-				row.ops[i].Name = "a"
-				if row.ops[i].Kind == Crash {
-					row.ops[i].Name = ""
-				}
-			}
-			c := Config{Lease: lease, Recovery: 5, Undo: 10, Samples: []Sample{{row.at, "a", row.owner}}}
-			if row.change != nil {
-				row.change(&c)
-			}
-			found := Ghosts(row.ops, c)
-			require.Equal(t, row.ghost, len(found) > 0, "%v", found)
-		})
+		c.config.Lease, c.config.Recovery, c.config.Undo, c.config.Samples = lease, 5, 10, []Sample{{c.at, "a", c.owner}}
+		require.Equal(t, c.ghost, len(Ghosts(story(Locks, c.ops), c.config)) > 0, c.what)
 	}
 }

@@ -36,8 +36,11 @@ func (h holders) with(id string, count int) holders {
 	if at, end, _ := h.find(id); at >= 0 {
 		h = h[:at] + h[end:]
 	}
-	if count == 0 {
+	switch {
+	case count == 0:
 		return h
+	case h == "":
+		return holders(" " + id + "=" + strconv.Itoa(count) + ";")
 	}
 	all := append(strings.SplitAfter(string(h), ";"), fmt.Sprintf(" %s=%d;", id, count))
 	sort.Strings(all)

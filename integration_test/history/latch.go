@@ -1,9 +1,7 @@
 package history
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -92,66 +90,59 @@ var latchModel = porcupine.Model{
 }
 
 func linearLatch(ops []Op, c Config) []Violation {
-	return linearize(ops, c, latchModel, func(ops []Op) []porcupine.Operation { return latchSteps(ops, c) })
+	return linearize(ops, c, latchModel, func(ops []Op) sequence { return latchSteps(ops, c) })
 }
 
 // latchSteps turns operations of one latch, in the order of their calls, into what the model does. What was
 // repeated because an answer was lost says what is left when the repeat came: by then others may have counted,
 // and the latch may have been set anew.
-func latchSteps(ops []Op, c Config) (list []porcupine.Operation) {
-	add := func(s step, o Op, until int64) {
-		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
-	}
+func latchSteps(ops []Op, c Config) (list sequence) {
 	var ones, opens int
 	var last int64
-	for n, o := range inOrderOfCalls(ops) {
+	for n, o := range ops {
 		if o.Return != Forever {
 			last = max(last, o.Return)
 		}
 		unknown := o.Result != OK && o.Result != Denied && o.Result != Refused
 		switch {
 		case o.Kind == Set && o.Result == Denied:
-			add(isSet, o, o.Return)
+			list.add(isSet, o, o.Return)
 		case o.Kind == Set && o.Result != Refused:
 			o.Grant = n + 1
 			if unknown {
-				add(maybeSet, o, Forever)
+				list.add(maybeSet, o, Forever)
 			} else {
-				add(setIt, o, o.Return)
+				list.add(setIt, o, o.Return)
 			}
 			if c.Stay > 0 {
 				o.Call += int64(c.Stay)
-				add(ends, o, Forever)
+				list.add(ends, o, Forever)
 			}
 		case o.Kind == CountDown && unknown:
 			ones++
 			o.Grant = ones
-			add(maybeOne, o, Forever)
+			list.add(maybeOne, o, Forever)
 		case o.Kind == CountDown && o.Result == OK && (o.Repeated || o.Depth < 0):
-			add(countOnce, o, o.Return)
+			list.add(countOnce, o, o.Return)
 		case o.Kind == CountDown && o.Result == OK:
-			add(countIt, o, o.Return)
+			list.add(countIt, o, o.Return)
 		case o.Kind == Delete && unknown, o.Kind == Wipe && unknown:
 			opens++
 			o.Grant = opens
-			add(maybeOpen, o, Forever)
+			list.add(maybeOpen, o, Forever)
 		case o.Kind == Delete && o.Result == OK:
-			add(openIt, o, o.Return)
+			list.add(openIt, o, o.Return)
 		case o.Kind == Wipe:
-			add(isOpen, o, o.Return)
+			list.add(isOpen, o, o.Return)
 		case o.Kind == Look && o.Result == OK:
-			add(isLeft, o, o.Return)
+			list.add(isLeft, o, o.Return)
 		case o.Kind == Wait && o.Result == OK, o.Kind == Delete && o.Result == Denied:
 			o.Depth = 0
-			add(isLeft, o, o.Return)
+			list.add(isLeft, o, o.Return)
 		}
 	}
-	add(isOver, Op{Call: last + 1}, Forever)
+	list.add(isOver, Op{Call: last + 1}, Forever)
 	return list
-}
-
-func inOrderOfCalls(ops []Op) []Op {
-	return slices.SortedStableFunc(slices.Values(ops), func(a, b Op) int { return cmp.Compare(a.Call, b.Call) })
 }
 
 // Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing
@@ -168,7 +159,7 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 			}
 			end := o.Return
 			if end == Forever {
-				end = died(o, ops)
+				end = died(o, ops).From
 			}
 			for _, w := range open {
 				from, to := max(o.Call, w.From), min(end, w.To)
@@ -195,7 +186,7 @@ func opened(ops []Op, c Config) (list []Window) {
 		w := Window{o.Return, Forever}
 		for _, s := range sets {
 			over := s.Return
-			if s.Result != OK && s.Result != Denied || disturbed(s, c.Faults) || disturbed(s, c.Local[s.Client]) {
+			if s.Result != OK && s.Result != Denied || c.troubled(s) {
 				over = after(over, c.Recovery+c.Late)
 			}
 			if s.Result != Refused && over >= o.Call {

@@ -3,6 +3,7 @@ package history
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -85,27 +86,27 @@ func (l *leased) contradiction(o *Op) string {
 	return ""
 }
 
-// Kinds finds locks of another kind that an owner was not refused while it held the name.
-func Kinds(ops []Op, _ Config) (found []Violation) {
+// Forbidden finds what an owner was not refused while it held the name: another kind of lock of it, or to write while it
+// reads.
+func Forbidden(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
-		until := trusted(ops)
+		until := make(map[grantID]int64) // until when each grant was trusted
+		for _, t := range tenures(ops, 0) {
+			until[t.op.grant()] = t.until
+		}
 		for _, o := range ops {
-			if o.Kind == Mixed && o.Result != Refused && o.Return < until[o.grant()] {
-				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused",
-					of(ops, o.grant()), nil})
+			if o.Return >= until[o.grant()] {
+				continue
+			}
+			switch {
+			case o.Kind == Mixed && o.Result != Refused:
+				found = append(found, Violation{"kinds", name, "another kind of lock of the name was not refused", of(ops, o.grant()), nil})
+			case o.Kind == Upgrade && o.Result != Closed && !(o.Result == Refused && strings.Contains(o.Error, "wait for itself")):
+				found = append(found, Violation{"upgrade", name, "one that reads was not refused to write", of(ops, o.grant()), nil})
 			}
 		}
 	}
 	return found
-}
-
-// trusted is until when each grant of a name was.
-func trusted(ops []Op) map[grantID]int64 {
-	until := make(map[grantID]int64)
-	for _, t := range tenures(ops, 0) {
-		until[t.op.grant()] = t.until
-	}
-	return until
 }
 
 // between are the operations of a client from shortly before the call of one of them to the return
@@ -141,6 +142,5 @@ func Overtaken(ops []Op, c Config) (found []Violation) {
 
 // felt reports whether a client may have felt a fault in a time.
 func (c *Config) felt(client int, from, to int64) bool {
-	o := Op{Call: from - int64(c.Recovery), Return: to}
-	return disturbed(o, c.Faults) || disturbed(o, c.Local[client])
+	return c.troubled(Op{Client: client, Call: from - int64(c.Recovery), Return: to})
 }

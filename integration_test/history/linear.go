@@ -10,13 +10,6 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// lock is the state of a reentrant lock as the model has it.
-type lock struct {
-	owner string
-	count int
-	token uint64 // the last one granted
-}
-
 // step is what the model does for an operation.
 type step int
 
@@ -33,68 +26,20 @@ const (
 	free                // free, whoever held it
 )
 
-// input is an operation as the model sees it. What it returned is in it: the model only says
+// input is an operation as a model sees it. What it returned is in it: the model only says
 // whether it can be so.
 type input struct {
 	step step
 	op   Op
+	id   string // of the grant
 }
 
-var model = porcupine.Model{
-	Init: func() any { return lock{} },
-	Step: func(state, in, _ any) (bool, any) {
-		s, i := state.(lock), in.(input)
-		mine := s.owner == i.op.Owner && s.token == i.op.Token
-		switch i.step {
-		case grant:
-			return s.owner == "" && i.op.Token > s.token, lock{i.op.Owner, 1, i.op.Token}
-		case refuse:
-			return s.owner != "", s
-		case reenter:
-			return mine, lock{s.owner, s.count + 1, s.token}
-		case leave:
-			return mine && s.count > 1, lock{s.owner, s.count - 1, s.token}
-		case stay:
-			return mine, s
-		case settle:
-			if mine && s.count > 1 {
-				s.count--
-			}
-			return true, s
-		case release:
-			return mine, lock{token: s.token}
-		case expire:
-			if mine {
-				return true, lock{token: s.token}
-			}
-			return true, s
-		case look:
-			return mine && s.count == i.op.Depth, s
-		default:
-			return true, lock{token: s.token}
-		}
-	},
-	DescribeOperation: func(in, _ any) string {
-		i := in.(input)
-		o := i.op
-		switch i.step {
-		case expire:
-			return "expires: " + short(o.Owner)
-		case refuse, free:
-			return string(o.Kind) + ": " + string(o.Result)
-		case look:
-			return fmt.Sprintf("state: %s x%d", short(o.Owner), o.Depth)
-		default:
-			return fmt.Sprintf("%s %s #%d", o.Kind, short(o.Owner), o.Token%1e9)
-		}
-	},
-	DescribeState: func(state any) string {
-		s := state.(lock)
-		if s.owner == "" {
-			return "free"
-		}
-		return fmt.Sprintf("%s x%d", short(s.owner), s.count)
-	},
+// sequence is what a model is to do.
+type sequence []porcupine.Operation
+
+// add adds a step that is made at some moment between the call of an operation and another moment.
+func (l *sequence) add(s step, o Op, until int64) {
+	*l = append(*l, porcupine.Operation{ClientId: o.Actor, Input: input{s, o, o.id()}, Call: o.Call, Return: until})
 }
 
 // short is an owner without most of its client's UUID.
@@ -110,11 +55,11 @@ func short(owner string) string {
 // as it did. A name that is not decided within the time limit is a violation too, so that it is not
 // taken for proof.
 func Linearizable(ops []Op, c Config) (found []Violation) {
-	return linearize(ops, c, model, func(ops []Op) []porcupine.Operation { return steps(ops, c) })
+	return linearize(ops, c, lockModel, func(ops []Op) sequence { return steps(ops, c) })
 }
 
 // linearize looks for an order of the steps of each name that a model allows.
-func linearize(ops []Op, c Config, model porcupine.Model, steps func([]Op) []porcupine.Operation) (found []Violation) {
+func linearize(ops []Op, c Config, model porcupine.Model, steps func([]Op) sequence) (found []Violation) {
 	limit := cmp.Or(c.Limit, 30*time.Second)
 	for name, ops := range byName(ops) {
 		result, info := porcupine.CheckOperationsVerbose(model, steps(ops), limit)
@@ -136,10 +81,7 @@ func linearize(ops []Op, c Config, model porcupine.Model, steps func([]Op) []por
 
 // steps turns operations of one name into what the model does. Those that tell nothing are left
 // out: a wait that was left, an extension, an unlock of a hold that had ended.
-func steps(ops []Op, c Config) (list []porcupine.Operation) {
-	add := func(s step, o Op, until int64) {
-		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
-	}
+func steps(ops []Op, c Config) (list sequence) {
 	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
 	lease := c.Lease + c.Recovery
 	unsure := doubtful(ops, c)
@@ -149,46 +91,46 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 		switch {
 		case o.granted():
 			open[o.grant()] = o
-			add(grant, o, o.Return)
+			list.add(grant, o, o.Return)
 		case o.Kind == Try && o.Result == Denied && !unsure.ghost(o):
-			add(refuse, o, o.Return)
+			list.add(refuse, o, o.Return)
 		case o.Kind == Reenter && o.Result == OK:
-			add(reenter, o, o.Return)
+			list.add(reenter, o, o.Return)
 		case o.Kind == Unlock && o.Result == OK && o.Last && open[o.grant()].Least > 0:
 			ended[o.grant()] = true
-			add(stay, o, o.Return)
+			list.add(stay, o, o.Return)
 			t := tenure{op: open[o.grant()], unlocked: true}
 			o.Call = max(o.Call, t.free())
-			add(expire, o, Forever)
+			list.add(expire, o, Forever)
 		case o.Kind == Unlock && o.Result == OK && o.Last:
 			ended[o.grant()] = true
-			add(release, o, o.Return)
+			list.add(release, o, o.Return)
 		case o.Kind == Unlock && o.Result == OK:
-			add(leave, o, o.Return)
+			list.add(leave, o, o.Return)
 		case o.Kind == Unlock && o.Result == Unknown && !o.Last:
-			add(settle, o, after(o.Return, lease))
+			list.add(settle, o, after(o.Return, lease))
 		case o.Kind == Unlock && o.Last && (o.Result == Unknown || o.Result == Lost || o.Result == Closed || o.Result == Left),
 			o.Kind == End && o.Result != Released && o.Owner != "":
 			if !ended[o.grant()] { // once is enough, and each makes the search longer
 				ended[o.grant()] = true
 				o.Call = o.trusted() // a process that was paused says so late
-				add(expire, o, Forever)
+				list.add(expire, o, Forever)
 			}
 		case o.Kind == State && o.Result == OK && o.Owner != "" && !unsure.count(o):
 			if o.Seen != "" && o.Seen != o.Owner {
 				o.Depth = 0 // no count explains that
 			}
-			add(look, o, o.Return)
+			list.add(look, o, o.Return)
 		case (o.Kind == Force && o.Result == OK || o.Kind == Wipe && o.Result != Unknown) && unsure.again(o):
 			// an attempt that arrives after it may have taken the lock again, for the same owner
 			for _, g := range open {
 				if !ended[g.grant()] {
 					g.Call = max(g.Call, o.Call)
-					add(expire, g, Forever)
+					list.add(expire, g, Forever)
 				}
 			}
 		case o.Kind == Force && o.Result == OK, o.Kind == Wipe && o.Result != Unknown:
-			add(free, o, o.Return)
+			list.add(free, o, o.Return)
 		case o.Kind == Crash:
 			crashes = append(crashes, o)
 		}
@@ -197,7 +139,7 @@ func steps(ops []Op, c Config) (list []porcupine.Operation) {
 		for _, g := range open {
 			if g.Client == o.Client && !ended[g.grant()] {
 				g.Call = max(g.Call, o.Call)
-				add(expire, g, Forever)
+				list.add(expire, g, Forever)
 			}
 		}
 	}
@@ -236,7 +178,7 @@ func doubtful(ops []Op, c Config) (d doubts) {
 			continue
 		}
 		if o.Result == OK || o.Result == Denied {
-			switch repeated := disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]); {
+			switch repeated := c.troubled(o); {
 			case !repeated:
 			case o.granted():
 				// an attempt before the one that was granted may arrive after its release

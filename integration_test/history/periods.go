@@ -17,7 +17,7 @@ func Periods(ops []Op, c Config) (found []Violation) {
 				continue
 			}
 			free := t.free() - int64(c.Jumps)
-			if overlap(c.Lapses, t.op.Call, free) {
+			if Overlap(c.Lapses, t.op.Call, free) {
 				continue
 			}
 			for _, next := range all {
@@ -62,9 +62,4 @@ func (t *tenure) stays(at int64) int64 {
 		return t.op.Return + t.op.Least*102/100
 	}
 	return at + max(t.op.Least, t.longest)*102/100
-}
-
-// overlap reports whether one of the windows and a time have a moment in common.
-func overlap(windows []Window, from, to int64) bool {
-	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= to && from <= w.To })
 }

@@ -8,37 +8,31 @@ import (
 
 // TestPeriods: who is granted a lock that was to stay taken, and when.
 func TestPeriods(t *testing.T) {
-	first := Op{Kind: Lock, Name: "a", Result: OK, Owner: "x", Token: 1, Lease: 202, Least: 101, Call: 0, Return: 20,
-		Deadline: 217}
-	unlock := Op{Kind: Unlock, Name: "a", Result: OK, Owner: "x", Token: 1, Last: true, Call: 22, Return: 23}
-	next := func(at int64) Op {
-		return Op{Kind: Lock, Name: "a", Result: OK, Owner: "y", Token: 2, Lease: 10, Call: 1, Return: at}
-	}
-	lost := unlock
-	lost.Result = Unknown
-	short := first
-	short.Lease, short.Deadline = 10, 25
-	plain := first
-	plain.Least = 0
-	for name, row := range map[string]struct {
-		ops    []Op
-		config Config
-		bad    bool
+	const (
+		first  = "lock x#1 lease202 least101 till218 @1-21; "
+		short  = "lock x#1 lease10 least101 till26 @1-21; "
+		unlock = "unlock x#1 @23-24; "
+		lost   = "unlock x#1 unknown @23-24; "
+	)
+	for _, c := range []struct {
+		what, ops string
+		config    Config
+		bad       bool
 	}{
-		"when it is over":             {ops: []Op{first, unlock, next(120)}},
-		"too early":                   {ops: []Op{first, unlock, next(119)}, bad: true},
-		"of a short lease":            {ops: []Op{short, unlock, next(115)}},
-		"or too early":                {ops: []Op{short, unlock, next(114)}, bad: true},
-		"while it is held":            {ops: []Op{first, next(22)}, bad: true},
-		"not unlocked: by the server": {ops: []Op{first, lost, next(115)}},
-		"but not earlier":             {ops: []Op{first, lost, next(114)}, bad: true},
-		"not to stay":                 {ops: []Op{plain, unlock, next(30)}},
-		"by a clock that jumped":      {ops: []Op{first, unlock, next(115)}, config: Config{Jumps: 5}},
-		"and not so far":              {ops: []Op{first, unlock, next(114)}, config: Config{Jumps: 5}, bad: true},
-		"data were lost":              {ops: []Op{first, unlock, next(119)}, config: Config{Lapses: []Window{{120, 130}}}},
-		"but before":                  {ops: []Op{first, unlock, next(119)}, config: Config{Lapses: []Window{{-9, -1}}}, bad: true},
-		"forced out":                  {ops: []Op{first, {Kind: Force, Name: "a", Result: OK}, next(22)}},
+		{"when it is over", first + unlock + "lock y#2 @2-121", Config{}, false},
+		{"too early", first + unlock + "lock y#2 @2-120", Config{}, true},
+		{"of a short lease", short + unlock + "lock y#2 @2-116", Config{}, false},
+		{"or too early", short + unlock + "lock y#2 @2-115", Config{}, true},
+		{"while it is held", first + "lock y#2 @2-23", Config{}, true},
+		{"not unlocked: by the server", first + lost + "lock y#2 @2-116", Config{}, false},
+		{"but not earlier", first + lost + "lock y#2 @2-115", Config{}, true},
+		{"not to stay", "lock x#1 lease202 till218 @1-21; " + unlock + "lock y#2 @2-31", Config{}, false},
+		{"by a clock that jumped", first + unlock + "lock y#2 @2-116", Config{Jumps: 5}, false},
+		{"and not so far", first + unlock + "lock y#2 @2-115", Config{Jumps: 5}, true},
+		{"data were lost", first + unlock + "lock y#2 @2-120", Config{Lapses: []Window{{121, 131}}}, false},
+		{"but before", first + unlock + "lock y#2 @2-120", Config{Lapses: []Window{{-9, -1}}}, true},
+		{"forced out", first + "force @22-23; lock y#2 @2-23", Config{}, false},
 	} {
-		require.Equal(t, row.bad, len(Periods(row.ops, row.config)) > 0, name)
+		require.Equal(t, c.bad, len(Periods(story(Locks, c.ops), c.config)) > 0, c.what)
 	}
 }

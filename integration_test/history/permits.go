@@ -67,7 +67,7 @@ func (c *Config) numbers(ops []Op) (list []number) {
 			continue
 		}
 		said := o.Return
-		if o.Result != OK || disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+		if o.Result != OK || c.troubled(o) {
 			said = after(said, c.Recovery+c.Late) // a request of it may come after others
 		}
 		list = append(list, number{o.Call, until(said), o.Total})
@@ -165,8 +165,8 @@ func crowd(ops []Op, c Config) (list []Op) {
 		}
 		switch {
 		case o.Return == Forever:
-			o.Return = after(crashOf(o, ops, 0).To, c.Place)
-		case disturbed(o, c.Faults), disturbed(o, c.Local[o.Client]):
+			o.Return = after(died(o, ops).To, c.Place)
+		case c.troubled(o):
 			o.Return = after(o.Return, c.Recovery+c.Place)
 		case o.Result != OK && o.Result != Refused:
 			o.Return = after(o.Return, c.Recovery)

@@ -38,7 +38,7 @@ func permitsModel(n int) porcupine.Model {
 
 func (s permits) step(i input) (bool, any) {
 	o := &i.op
-	id := o.id()
+	id := i.id
 	n := s.out.count(id)
 	switch i.step {
 	case grant:
@@ -70,32 +70,29 @@ func (s permits) step(i input) (bool, any) {
 }
 
 func linearPermits(ops []Op, c Config) []Violation {
-	return linearize(ops, c, permitsModel(c.Permits), func(ops []Op) []porcupine.Operation { return permitSteps(ops, c) })
+	return linearize(ops, c, permitsModel(c.Permits), func(ops []Op) sequence { return permitSteps(ops, c) })
 }
 
 // permitSteps are those of a lock, and what only permits have.
-func permitSteps(ops []Op, c Config) []porcupine.Operation {
+func permitSteps(ops []Op, c Config) sequence {
 	waiting := crowd(ops, c)
 	list := slices.DeleteFunc(steps(ops, c), func(o porcupine.Operation) bool {
 		i := o.Input.(input)
 		return i.step == refuse && overlaps(waiting, i.op, func(Op) bool { return true })
 	})
 	unsure := doubtful(ops, c)
-	add := func(s step, o Op, until int64) {
-		list = append(list, porcupine.Operation{ClientId: o.Actor, Input: input{s, o}, Call: o.Call, Return: until})
-	}
 	for _, o := range ops {
 		switch {
 		case o.Kind == Set && o.Result == OK:
-			add(recount, o, o.Return)
+			list.add(recount, o, o.Return)
 		case o.Kind == Set && o.Result != Refused:
-			add(recount, o, Forever)
+			list.add(recount, o, Forever)
 		case (o.Kind == Lock || o.Kind == Try) && o.Result == Refused && strings.Contains(o.Error, "HOLDFAST_PERMITS"):
-			add(tooMany, o, o.Return)
+			list.add(tooMany, o, o.Return)
 		case o.Kind == State && o.Result == OK && o.Owner == "" && !unsure.ghost(o) && !overlaps(waiting, o, isWaiter):
-			add(census, o, o.Return)
+			list.add(census, o, o.Return)
 		case o.Kind == State && o.Result == OK && o.Owner == "":
-			add(howMany, o, o.Return)
+			list.add(howMany, o, o.Return)
 		}
 	}
 	return list

@@ -1,34 +1,9 @@
 package history
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 )
-
-// exclusive finds writers that trusted their holds while another owner trusted its hold, to write or
-// to read.
-func exclusive(ops []Op, _ Config) (found []Violation) {
-	for name, ops := range byName(ops) {
-		all := tenures(ops, 0)
-		for i := range all {
-			w := &all[i]
-			for j := range all {
-				t := &all[j]
-				if w.op.Shared || i == j || !t.op.Shared && i > j || t.op.Owner == w.op.Owner {
-					continue // readers are no matter, and of two writers one look is enough
-				}
-				from, to := max(w.op.Return, t.op.Return), min(w.until, t.until)
-				if from < to {
-					found = append(found, Violation{"exclusion", name, fmt.Sprintf("somebody writes, and another is inside for %s",
-						time.Duration(to-from)), []Op{w.op, t.op}, nil})
-				}
-			}
-		}
-	}
-	return found
-}
 
 // writers are the operations of those who write, or may have begun to: an Upgrade, which is of the hold
 // to read, waits to write once that has ended.
@@ -40,8 +15,6 @@ func writers(ops []Op) []Op {
 func (o *Op) waitsToWrite() bool {
 	return o.Kind == Upgrade || !o.Shared && (o.Kind == Lock || o.Kind == Reenter)
 }
-
-func writeTokens(ops []Op, c Config) []Violation { return Tokens(writers(ops), c) }
 
 // forgotten is for how long at least a server remembers the token of a name that nobody uses.
 const forgotten = 58 * time.Minute
@@ -99,23 +72,10 @@ func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 		case Denied, Refused:
 			unseen = false
 		case OK:
-			unseen = unseen && (disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]))
+			unseen = unseen && c.troubled(o)
 		}
 		return (unseen || o.Kind == Wipe) && o.Call <= to && after(o.Return, c.Recovery+c.Lease+c.Late) >= from
 	})
-}
-
-// upgrades finds owners that read and were not refused to write.
-func upgrades(ops []Op, _ Config) (found []Violation) {
-	for name, ops := range byName(ops) {
-		until := trusted(ops)
-		for _, o := range ops {
-			if o.Kind == Upgrade && o.Result != Closed && o.Return < until[o.grant()] && !(o.Result == Refused && strings.Contains(o.Error, "wait for itself")) {
-				found = append(found, Violation{"upgrade", name, "one that reads was not refused to write", of(ops, o.grant()), nil})
-			}
-		}
-	}
-	return found
 }
 
 // Turns finds readers that came after a writer that waited, and were let in before it: while its
@@ -204,9 +164,9 @@ func readWriteWakeUps(ops []Op, c Config) []Violation {
 			if w.waitsToWrite() {
 				gone := w.Return
 				if gone == Forever {
-					gone = crashOf(w, ops, 0).To
+					gone = died(w, ops).To
 				}
-				if w.Result != OK || disturbed(w, c.Faults) || disturbed(w, c.Local[w.Client]) {
+				if w.Result != OK || c.troubled(w) {
 					gone = after(gone, kept+kept/2) // nobody says that a place has ended whose writer died
 				}
 				busy = append(busy, Window{w.Call, gone})

@@ -29,15 +29,15 @@ func (s *readWrite) admits(o *Op) bool {
 	return s.writer == "" && s.readers == ""
 }
 
-// readWriteModel has the same steps as that of a lock, on both sides. A read has the token of the last
-// write, or a greater one where that was forgotten, or was of a write that nobody knows of:
+// lockModel is a reentrant read-write lock with expiry. Any other lock is one that nobody reads. A read has the
+// token of the last write, or a greater one where that was forgotten, or was of a write that nobody knows of:
 // readTokens knows more of that.
-var readWriteModel = porcupine.Model{
+var lockModel = porcupine.Model{
 	Init: func() any { return readWrite{} },
 	Step: func(state, in, _ any) (bool, any) {
 		s, i := state.(readWrite), in.(input)
 		o := &i.op
-		side, id := s.side(o), o.id()
+		side, id := s.side(o), i.id
 		n := side.count(id)
 		switch i.step {
 		case grant:
@@ -74,7 +74,10 @@ var readWriteModel = porcupine.Model{
 	DescribeOperation: func(in, _ any) string { return describe(in.(input)) },
 	DescribeState: func(state any) string {
 		s := state.(readWrite)
-		return fmt.Sprintf("writes: %s, read: %s", s.writer.describe(), s.readers.describe())
+		if s.writer+s.readers == "" {
+			return "free"
+		}
+		return fmt.Sprintf("has it: %s, read: %s", s.writer.describe(), s.readers.describe())
 	},
 }
 
@@ -101,7 +104,7 @@ func describe(i input) string {
 }
 
 func linearReadWrite(ops []Op, c Config) []Violation {
-	return linearize(ops, c, readWriteModel, func(ops []Op) []porcupine.Operation {
+	return linearize(ops, c, lockModel, func(ops []Op) sequence {
 		return slices.DeleteFunc(steps(ops, c), func(o porcupine.Operation) bool {
 			i := o.Input.(input)
 			return i.step == refuse && i.op.Shared && c.writerWaits(ops, i.op)

@@ -9,26 +9,22 @@ import (
 // TestRefusals: what a refusal has to say, and when.
 func TestRefusals(t *testing.T) {
 	const owner = "4bb565b9-7975-530a-16d4-42315f83f777:h7"
-	thing := Op{Kind: Foreign, Name: "a", Seen: "no lock", Call: 500e9, Return: 600e9}
-	try := func(at int64, r Result, text string) []Op {
-		return []Op{thing, {Kind: Try, Name: "a", Result: r, Error: text, Call: at, Return: at + 1e9}}
-	}
-	for name, row := range map[string]struct {
-		ops []Op
-		bad bool
+	const thing, names = "foreign seen=no+lock @500s-600s; ", "try denied error=held+by+" + owner + ",+whose+lease @1s-2s"
+	for _, c := range []struct {
+		what, ops string
+		wrong     int
 	}{
-		"names the holder":          {ops: try(1e9, Denied, "held by "+owner+", whose lease ...")},
-		"does not":                  {ops: try(1e9, Denied, "not acquired"), bad: true},
-		"says what is there":        {ops: try(550e9, Denied, "that is no lock")},
-		"says so with an error":     {ops: try(550e9, Refused, "that is no lock")},
-		"says what is not there":    {ops: try(550e9, Denied, "held by "+owner), bad: true},
-		"was granted all the same":  {ops: try(550e9, OK, ""), bad: true},
-		"may have come before it":   {ops: try(499e9, OK, "")},
-		"or been refused before it": {ops: try(499e9, Denied, "")},
-		"has no answer":             {ops: try(550e9, Unknown, "timeout")},
+		{"names the holder", names, 0},
+		{"does not", "try denied error=not+acquired @1s-2s", 1},
+		{"says what is there", "try denied error=that+is+no+lock @550s-551s", 0},
+		{"says so with an error", "try refused error=that+is+no+lock @550s-551s", 0},
+		{"says what is not there", "try denied error=held+by+" + owner + " @550s-551s", 1},
+		{"was granted all the same", "try @550s-551s", 1},
+		{"may have come before it", "try @499s-500s", 0},
+		{"or been refused before it", "try denied @499s-500s", 0},
+		{"has no answer", "try unknown error=timeout @550s-551s", 0},
 	} {
-		require.Equal(t, row.bad, len(Refusals(row.ops)) > 0, name)
+		require.Len(t, Refusals(story(Locks, thing+c.ops)), c.wrong, c.what)
 	}
-	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}},
-		Named(try(1e9, Denied, "held by "+owner+", whose lease has 1s left")))
+	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}}, Named(story(Locks, names)))
 }

@@ -2,7 +2,6 @@ package history
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 )
@@ -27,7 +26,7 @@ func Trust(ops []Op, c Config) (found []Violation) {
 			case o.Kind == End && late > int64(c.Slack):
 				found = append(found, Violation{"trust", name, fmt.Sprintf("a hold went on for %s after its deadline",
 					time.Duration(late)), []Op{o}, nil})
-			case o.Result == Lost && said < o.Deadline && !excuse && !within(said, c.Lapses):
+			case o.Result == Lost && said < o.Deadline && !excuse && !Overlap(c.Lapses, said, said):
 				before := ""
 				if o.Deadline != Forever {
 					before = time.Duration(o.Deadline-said).String() + " "
@@ -38,10 +37,6 @@ func Trust(ops []Op, c Config) (found []Violation) {
 		}
 	}
 	return found
-}
-
-func within(at int64, windows []Window) bool {
-	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= at && at <= w.To })
 }
 
 // paused is how much of a time lies in windows that do not overlap.

@@ -84,16 +84,15 @@ func occupied(ops []Op, c Config) []Window {
 		// background.
 		if (o.Kind == Lock || o.Kind == Try || o.Kind == Upgrade && o.Result != Refused) && o.Result != OK && o.Result != Denied {
 			stands := c.Recovery
-			if disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client]) {
+			if c.troubled(o) {
 				stands = c.Lease + c.Recovery
 			}
 			if o.Return == Forever { // its process was killed
-				busy = append(busy, crashOf(o, crashes, c.Lease))
+				busy = append(busy, Window{o.Call, after(died(o, crashes).To, c.Lease)})
 				continue
 			}
 			last := o // the attempt that it left
-			if last.Call = max(o.Call, o.Return-int64(c.Recovery)); !disturbed(last, c.Faults) &&
-				!disturbed(last, c.Local[o.Client]) {
+			if last.Call = max(o.Call, o.Return-int64(c.Recovery)); !c.troubled(last) {
 				last.Call = o.Return // it took no time to speak of
 			}
 			busy = append(busy, Window{last.Call, after(o.Return, stands)})
@@ -108,7 +107,7 @@ func (c *Config) renewedLate(held Op, ops []Op) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
 		held.Return = o.Return
 		return o.Kind == Crash && o.Client == held.Client && o.Return >= held.Call &&
-			(disturbed(held, c.Faults) || disturbed(held, c.Local[o.Client]))
+			c.troubled(held)
 	})
 }
 
@@ -156,27 +155,27 @@ func sorted(lists ...[]Window) []Window {
 	return all
 }
 
-func crashOf(o Op, ops []Op, lease time.Duration) Window {
+// died is when the client of an operation that did not return stopped: from when on it perhaps did nothing any more, and from
+// when on surely.
+func died(o Op, ops []Op) Window {
 	for _, c := range ops {
 		if c.Kind == Crash && c.Client == o.Client && c.Return >= o.Call {
-			return Window{o.Call, after(c.Return, lease)}
+			return Window{c.Call, c.Return}
 		}
 	}
-	return Window{o.Call, Forever}
+	return Window{Forever, Forever}
 }
 
-// died is since when the client of an operation that did not return perhaps did nothing any more.
-func died(o Op, ops []Op) int64 {
-	for _, c := range ops {
-		if c.Kind == Crash && c.Client == o.Client && c.Return >= o.Call {
-			return c.Call
-		}
-	}
-	return Forever
+// troubled reports whether a fault of all, or of its client, met an operation.
+func (c *Config) troubled(o Op) bool {
+	return disturbed(o, c.Faults) || disturbed(o, c.Local[o.Client])
 }
 
-func disturbed(o Op, faults []Window) bool {
-	return slices.ContainsFunc(faults, func(f Window) bool { return f.From <= o.Return && f.To >= o.Call })
+func disturbed(o Op, faults []Window) bool { return Overlap(faults, o.Call, o.Return) }
+
+// Overlap reports whether one of the windows and a time have a moment in common.
+func Overlap(windows []Window, from, to int64) bool {
+	return slices.ContainsFunc(windows, func(w Window) bool { return w.From <= to && from <= w.To })
 }
 
 func after(at int64, d time.Duration) int64 {

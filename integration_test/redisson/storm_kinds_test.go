@@ -11,7 +11,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
@@ -43,24 +42,16 @@ func (st *storm) kinds(c *holdfast.Client, rec *history.Recorder, client int, so
 	cfg.Think += cfg.Think / 2
 	// Redisson's readers put the end of the lock to the end of their own lease, so none is longer.
 	cfg.Leases, cfg.Extends = nil, nil
-	number := threads
-	next := func() (int, *rand.Rand) {
-		number++
-		return number, source(number)
-	}
+	cfg.Permits, cfg.Sets = stormPermits, []int{stormPermits - 1, stormPermits, stormPermits, stormPermits + 1}
 	for range 2 {
-		cfg.Name = anyOf(rwNames)
-		n, dice := next()
-		all = append(all, workload.NewReadWriter(cfg, func(name string) *rwlock.RWMutex { return rwlock.New(c, name) },
-			rec, client, n, dice))
-		cfg.Name = anyOf(permitNames)
-		n, dice = next()
-		all = append(all, workload.NewTaker(cfg, workload.Permits{
-			Of: func(name string) *semaphore.Semaphore { return semaphore.New(c, name, stormPermits) }, Most: stormPermits,
-			Sets: []int{stormPermits - 1, stormPermits, stormPermits, stormPermits + 1}}, rec, client, n, dice))
-		cfg.Name = anyOf(latchNames)
-		n, dice = next()
-		all = append(all, workload.NewCounter(cfg, func(name string) *latch.Latch { return latch.New(c, name) }, rec, client, n, dice))
+		for _, k := range []struct {
+			kind  history.Family
+			names []string
+		}{{history.ReadWrite, rwNames}, {history.Permits, permitNames}, {history.Latches, latchNames}} {
+			cfg.Name = anyOf(k.names)
+			n := threads + len(all) + 1
+			all = append(all, workload.NewOf(k.kind, c, cfg, rec, client, n, source(n)))
+		}
 	}
 	return all
 }

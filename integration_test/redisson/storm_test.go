@@ -134,7 +134,7 @@ func newStorm(t *testing.T, top topology.Topology, hooks ...redis.Hook) *storm {
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(new(workload.Places)) // the first: others change scripts
-		rdb.AddHook(&st.repeats)
+		rdb.AddHook(st.repeats.Hook())
 		for _, h := range hooks {
 			rdb.AddHook(h)
 		}

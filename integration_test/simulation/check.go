@@ -69,8 +69,7 @@ func (w *World) depart() {
 func (w *World) result() Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := Result{Clients: w.clients, Dead: w.work.dead, Length: time.Since(w.start), Problems: w.problems,
-		Windows: w.windows, Local: w.local}
+	r := Result{Clients: w.clients, Dead: w.work.dead, Length: time.Since(w.start), Problems: w.problems}
 	for f := range r.Faults {
 		r.Faults[f] = w.faults[f].Load()
 	}

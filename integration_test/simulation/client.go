@@ -50,8 +50,10 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	rec := history.NewRecorder(w.Now)
 	work, cancel := context.WithCancel(ctx)
 	var actors sync.WaitGroup
+	cfg := w.actor(c, ledger, number)
 	for i := range w.Actors {
-		a := w.newActor(c, ledger, rec, number, i)
+		rng := newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand //nolint:gosec // not negative
+		a := workload.NewOf(w.Kind, c, cfg, rec, number, i, rng)
 		// else they all begin at one moment, in any order
 		delay := time.Duration(1+number*w.Actors+i) * time.Millisecond
 		actors.Go(func() {
@@ -60,7 +62,8 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 		})
 	}
 	if w.Kind == history.Elections {
-		actors.Go(func() { w.observer(c, rec, number).Run(work) })
+		rng := newSource(w.Seed, 'b', uint64(number)).Rand //nolint:gosec // not negative
+		actors.Go(func() { workload.NewObserver(c, cfg, rec, number, w.Actors, rng).Run(work) })
 	}
 	if w.Many > 0 && number%3 == 0 {
 		actors.Go(func() { w.collect(work, c, ledger, rec, number) })
@@ -129,10 +132,9 @@ func (w *World) connect(n *network) *redis.Client {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(new(workload.Places))
-	rdb.AddHook(workload.Asked{})
-	rdb.AddHook(&w.repeats)
+	rdb.AddHook(w.repeats.Hook())
 	if w.Kind == history.Locks && !w.Fair {
-		rdb.AddHook(&w.granted)
+		rdb.AddHook(w.granted.Hook())
 	}
 	for _, hook := range w.Hooks {
 		rdb.AddHook(hook)
@@ -181,7 +183,12 @@ func (w *World) actor(c *holdfast.Client, ledger *workload.Ledger, number int) w
 	if w.Kind == history.Locks {
 		lock, other = ledger.Count(lock), ledger.Count(other)
 	}
+	var sets []int
+	if newSource(w.Seed, 'q').IntN(2) == 0 {
+		sets = []int{max(1, w.Permits-1), w.Permits, w.Permits, w.Permits + 1}
+	}
 	return workload.Config{
+		Permits: w.Permits, Sets: sets, Lasts: w.stay(),
 		Lock: lock, Other: other,
 		Name:  w.home(number),
 		Think: w.Think, Hold: w.Hold, Wait: w.Wait,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -90,12 +91,6 @@ func (w *World) told(ops []history.Op) (found []history.Violation) {
 
 // disturbedBetween reports whether a client may have felt a fault in a time.
 func (w *World) disturbedBetween(client int, from, to int64) bool {
-	for _, faults := range [][]history.Window{w.windows, w.local[client], w.closed[client]} {
-		for _, f := range faults {
-			if f.From <= to && from <= f.To+int64(w.recovery()) {
-				return true
-			}
-		}
-	}
-	return false
+	from -= int64(w.recovery())
+	return history.Overlap(slices.Concat(w.windows, w.local[client]), from, to)
 }

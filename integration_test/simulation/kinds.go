@@ -9,11 +9,8 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
-	"github.com/holdfast-go/holdfast/latch"
-	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -77,45 +74,6 @@ func (w *World) lasts() time.Duration {
 	return max(w.stay()*99/100-time.Duration(w.slept.Load()), 1)
 }
 
-// runner is an actor of any kind.
-type runner interface{ Run(ctx context.Context) }
-
-// newActor makes one of the actors of a client.
-func (w *World) newActor(c *holdfast.Client, ledger *workload.Ledger, rec *history.Recorder, number, i int) runner {
-	rng := newSource(w.Seed, 'a', uint64(number), uint64(i)).Rand //nolint:gosec // not negative
-	cfg := w.actor(c, ledger, number)
-	switch w.Kind {
-	case history.ReadWrite:
-		return workload.NewReadWriter(cfg, func(name string) *rwlock.RWMutex { return rwlock.New(c, name) }, rec, number, i, rng)
-	case history.Permits:
-		permits := workload.Permits{Of: w.semaphores(c), Most: w.Permits}
-		if newSource(w.Seed, 'q').IntN(2) == 0 {
-			permits.Sets = []int{max(1, w.Permits-1), w.Permits, w.Permits, w.Permits + 1}
-		}
-		return workload.NewTaker(cfg, permits, rec, number, i, rng)
-	case history.Latches:
-		of := func(name string) *latch.Latch { return latch.New(c, name, holdfast.Lease(w.stay())) }
-		return workload.NewCounter(cfg, of, rec, number, i, rng)
-	case history.Elections:
-		return workload.NewCandidate(cfg, elections(c), rec, number, i, rng)
-	}
-	return workload.New(cfg, rec, number, i, rng)
-}
-
-func (w *World) semaphores(c *holdfast.Client) func(name string) *semaphore.Semaphore {
-	return func(name string) *semaphore.Semaphore { return semaphore.New(c, name, w.Permits) }
-}
-
-func elections(c *holdfast.Client) func(name string) *election.Election {
-	return func(name string) *election.Election { return election.New(c, name) }
-}
-
-// observer makes the observer of a client.
-func (w *World) observer(c *holdfast.Client, rec *history.Recorder, number int) runner {
-	rng := newSource(w.Seed, 'b', uint64(number)).Rand //nolint:gosec // not negative
-	return workload.NewObserver(w.actor(c, &workload.Ledger{}, number), elections(c), rec, number, w.Actors, rng)
-}
-
 // census asks at the end how many permits are free.
 func (w *World) census() {
 	if w.Kind != history.Permits {
@@ -131,7 +89,7 @@ func (w *World) census() {
 	rec := history.NewRecorder(w.Now)
 	for epoch := range epochs {
 		for i := range w.Names {
-			m := w.semaphores(c)(strconv.Itoa(epoch) + "." + strconv.Itoa(i))
+			m := semaphore.New(c, strconv.Itoa(epoch)+"."+strconv.Itoa(i), w.Permits)
 			workload.Census(context.Background(), rec, m, history.Op{Client: strangers, Last: true})
 		}
 	}

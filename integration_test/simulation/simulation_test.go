@@ -51,43 +51,28 @@ func TestSimulation(t *testing.T) {
 		})
 	}
 	t.Logf("proof: simulation: %s", &sum)
-	if !exploring() && !t.Failed() {
+	if !level.Exploring() && !t.Failed() {
 		require.Empty(t, sum.missing(), "has not happened, and does in these worlds")
 	}
 }
-
-// exploring reports whether the run does not have the fixed seeds.
-func exploring() bool { return level.Soaking() || os.Getenv(level.SeedEnv) != "" }
 
 // worlds are the seeds of the worlds to run, some at a time: those of the level, with the regressions, or from
 // another one on for as long as the run is told to explore, until something is found.
 func worlds(t *testing.T, few, many, regressions []uint64) iter.Seq[[]uint64] {
 	return func(yield func([]uint64) bool) {
-		if !exploring() {
+		if !level.Exploring() {
 			if !testing.Short() {
 				few = many
 			}
 			yield(slices.Concat(regressions, few))
 			return
 		}
-		batch, end := []uint64{level.Seed(t)}, time.Now().Add(exploration(t))
+		batch, end := []uint64{level.Seed(t)}, time.Now().Add(level.Duration(t, time.Minute))
 		for yield(batch) && !t.Failed() && time.Now().Before(end) {
 			next := batch[len(batch)-1] + 1
 			batch = []uint64{next, next + 1, next + 2, next + 3}
 		}
 	}
-}
-
-// exploration is for how long to explore.
-func exploration(t *testing.T) time.Duration {
-	const env = "HOLDFAST_DURATION"
-	text := os.Getenv(env)
-	if text == "" {
-		return time.Minute
-	}
-	d, err := time.ParseDuration(text)
-	require.NoError(t, err, "%s: give a time such as 10m", env)
-	return d
 }
 
 // replay is the command that runs a world again, and then explores from there.

@@ -52,13 +52,13 @@ func (w *World) starved(ops []history.Op) (found []history.Violation) {
 
 // disturbed reports whether a fault, of any client, can be felt at a moment.
 func (w *World) disturbed(at int64) bool {
-	feels := func(f history.Window) bool { return f.From <= at && at <= f.To+int64(w.recovery()) }
+	from := at - int64(w.recovery())
 	for _, faults := range w.local {
-		if slices.ContainsFunc(faults, feels) {
+		if history.Overlap(faults, from, at) {
 			return true
 		}
 	}
-	return slices.ContainsFunc(w.windows, feels)
+	return history.Overlap(w.windows, from, at)
 }
 
 // moment is when somebody begins to wait for a lock, or ends that.

@@ -55,8 +55,6 @@ type Result struct {
 	Dead     int           // places in queues that processes left when they died
 	Length   time.Duration // in virtual time, all of it
 	Problems []history.Violation
-	Windows  []history.Window         // faults that concerned all
-	Local    map[int][]history.Window // faults of single clients
 }
 
 // Run runs the world. It must be called in a bubble of synctest, and leaves no goroutine there.

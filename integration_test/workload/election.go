@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
@@ -15,16 +14,8 @@ import (
 // who leads, and resigns.
 type Candidate struct {
 	*Actor
-	electionOf func(name string) *election.Election
-	own        map[string]*election.Election // those that it has campaigned in
-	terms      int
-}
-
-// NewCandidate makes one. electionOf makes an election of its own for each name. cfg.Lock, Other, Stays
-// and Keeps are not used.
-func NewCandidate(cfg Config, electionOf func(name string) *election.Election, rec *history.Recorder, client, number int,
-	rng *rand.Rand) *Candidate {
-	return &Candidate{Actor: newOf(history.Elections, cfg, rec, client, number, rng), electionOf: electionOf, own: make(map[string]*election.Election)}
+	own   map[string]*election.Election // those that it has campaigned in
+	terms int
 }
 
 // Run campaigns again and again until ctx ends or the client is closed. Who leads then resigns.
@@ -34,7 +25,7 @@ func (a *Candidate) round(ctx context.Context) bool {
 	name := a.Name(a.rng)
 	e := a.own[name]
 	if e == nil {
-		e = a.electionOf(name)
+		e = election.New(a.c, name)
 		a.own[name] = e
 	}
 	a.look(ctx, e)

@@ -9,13 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Granted is a hook of go-redis that notes which tokens the server granted plain locks with, and
+// Granted notes, by its Hook, which tokens the server granted plain locks with, and
 // which owners asked masters for their votes. A grant with another token was none of the servers',
 // nor was a second one to such an owner: the lock was handed on within the client. The zero value
 // is ready, and may be shared by clients.
 type Granted struct {
-	dials
-
 	mu     sync.Mutex // guards the rest
 	tokens map[grantedToken]bool
 	owners map[string]bool // who asked for votes: true until granted the lock
@@ -23,7 +21,8 @@ type Granted struct {
 
 type grantedToken struct{ name, token string }
 
-var _ redis.Hook = (*Granted)(nil)
+// Hook is for go-redis.
+func (g *Granted) Hook() redis.Hook { return watch(g) }
 
 // by reports whether the server, or masters, made a grant. It is asked once for each.
 func (g *Granted) by(name, owner string, token uint64) bool {
@@ -34,14 +33,6 @@ func (g *Granted) by(name, owner string, token uint64) bool {
 		g.owners[owner] = false
 	}
 	return voted || g.tokens[grantedToken{name, strconv.FormatUint(token, 10)}]
-}
-
-// ProcessHook is part of redis.Hook.
-func (g *Granted) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return process(g, next) }
-
-// ProcessPipelineHook is part of redis.Hook.
-func (g *Granted) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return pipeline(g, next)
 }
 
 // sends notes the owner who asks for a vote.

@@ -1,18 +1,11 @@
 package workload
 
 import (
-	"context"
-
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
-
-// dials is the part of redis.Hook that leaves connecting as it is.
-type dials struct{}
-
-// DialHook is part of redis.Hook.
-func (dials) DialHook(next redis.DialHook) redis.DialHook { return next }
 
 // watcher is told of each command, alone or in a pipeline, before it is sent and when it is answered.
 type watcher interface {
@@ -20,28 +13,22 @@ type watcher interface {
 	answered(cmd redis.Cmder, err error)
 }
 
-// process is the ProcessHook of a watcher.
-func process(w watcher, next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		w.sends(cmd)
-		err := next(ctx, cmd)
-		w.answered(cmd, err)
-		return err
-	}
-}
-
-// pipeline is its ProcessPipelineHook.
-func pipeline(w watcher, next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
+// watch is the hook of go-redis that tells it.
+func watch(w watcher) redis.Hook {
+	return redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
 		for _, cmd := range cmds {
 			w.sends(cmd)
 		}
-		err := next(ctx, cmds)
+		err := send()
 		for _, cmd := range cmds {
-			w.answered(cmd, cmd.Err())
+			if len(cmds) == 1 {
+				w.answered(cmd, err)
+			} else {
+				w.answered(cmd, cmd.Err())
+			}
 		}
 		return err
-	}
+	})
 }
 
 // firstKey is where the keys of a script begin: behind the command, the script and the number of

@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
@@ -12,23 +11,17 @@ import (
 
 // Counter is one goroutine that uses latches: it sets them, counts them down, waits for them, asks how
 // much is left, and takes them away.
-type Counter struct {
-	*Actor
-	latchOf func(name string) *latch.Latch
-}
-
-// NewCounter makes one. Of cfg it uses Name, Think, Wait, Patience, Round, Repeats and
-// Now.
-func NewCounter(cfg Config, latchOf func(name string) *latch.Latch, rec *history.Recorder, client, number int,
-	rng *rand.Rand) *Counter {
-	return &Counter{Actor: New(cfg, rec, client, number, rng), latchOf: latchOf}
-}
+type Counter struct{ *Actor }
 
 // Run does one thing after the other until ctx ends or the client is closed.
 func (a *Counter) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 func (a *Counter) round(ctx context.Context) bool {
-	l := a.latchOf(a.Name(a.rng))
+	var own []holdfast.Option
+	if a.Lasts > 0 {
+		own = append(own, holdfast.Lease(a.Lasts))
+	}
+	l := latch.New(a.c, a.Name(a.rng), own...)
 	switch chance := a.rng.IntN(16); {
 	case chance < 2:
 		n := 1 + a.rng.IntN(4)

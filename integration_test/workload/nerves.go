@@ -1,19 +1,19 @@
 package workload
 
 import (
-	"context"
 	"errors"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// Nerves is a hook of go-redis such as users have, gone wrong: now and then it takes long, and now
+// Nerves is, by its Hook, a hook of go-redis such as users have, gone wrong: now and then it takes long, and now
 // and then it panics, before the script was sent or after. Actors survive that. It is to be the
 // first hook of a client, or those before it do not see the end of a command.
 type Nerves struct {
@@ -24,7 +24,8 @@ type Nerves struct {
 	rng *rand.Rand
 }
 
-var _ redis.Hook = (*Nerves)(nil)
+// Hook is for go-redis.
+func (n *Nerves) Hook() redis.Hook { return redistest.Around(n.around) }
 
 // NewNerves makes a hook with random numbers of its own. It is calm unless its fields say
 // otherwise.
@@ -61,31 +62,9 @@ func ofPanic(err error) bool {
 	return errors.Is(err, errFright) || err != nil && strings.Contains(err.Error(), "go-redis panicked")
 }
 
-// DialHook is part of redis.Hook.
-func (n *Nerves) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-// ProcessHook is part of redis.Hook.
-func (n *Nerves) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) (err error) {
-		n.around([]redis.Cmder{cmd}, func() { err = next(ctx, cmd) })
-		return err
-	}
-}
-
-// ProcessPipelineHook is part of redis.Hook.
-func (n *Nerves) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) (err error) {
-		n.around(cmds, func() { err = next(ctx, cmds) })
-		return err
-	}
-}
-
-func (n *Nerves) around(cmds []redis.Cmder, send func()) {
+func (n *Nerves) around(send func() error, cmds ...redis.Cmder) error {
 	if !slices.ContainsFunc(cmds, func(c redis.Cmder) bool { return c.Name() == "evalsha" || c.Name() == "eval" }) {
-		send()
-		return
+		return send()
 	}
 	n.mu.Lock()
 	slow, panics, before := n.rng.Float64() < n.Slow, n.rng.Float64() < n.Panics, n.rng.IntN(2) == 0
@@ -97,8 +76,9 @@ func (n *Nerves) around(cmds []redis.Cmder, send func()) {
 	if panics && before {
 		panic(fright{})
 	}
-	send()
+	err := send()
 	if panics {
 		panic(fright{})
 	}
+	return err
 }

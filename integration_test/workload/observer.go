@@ -11,16 +11,14 @@ import (
 )
 
 // Observer is one goroutine that observes elections, each for a while.
-type Observer struct {
-	*Actor
-	electionOf func(name string) *election.Election
-}
+type Observer struct{ *Actor }
 
-// NewObserver makes one. Of cfg it uses Name, Think, Wait, Round and Now; it observes for several times
+// NewObserver makes one on a client. Of cfg it uses Name, Think, Wait, Round and Now; it observes for several times
 // Wait.
-func NewObserver(cfg Config, electionOf func(name string) *election.Election, rec *history.Recorder, client, number int,
-	rng *rand.Rand) *Observer {
-	return &Observer{New(cfg, rec, client, number, rng), electionOf}
+func NewObserver(c *holdfast.Client, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Observer {
+	a := New(cfg, rec, client, number, rng)
+	a.c = c
+	return &Observer{a}
 }
 
 // Run observes until ctx ends or the client is closed.
@@ -28,7 +26,7 @@ func (a *Observer) Run(ctx context.Context) { a.again(ctx, a.observe) }
 
 // observe records what one loop is told. It is false when the client was closed.
 func (a *Observer) observe(ctx context.Context) bool {
-	e := a.electionOf(a.Name(a.rng))
+	e := election.New(a.c, a.Name(a.rng))
 	op := history.Op{Client: a.client, Actor: a.number, Of: history.Elections, Name: e.Name(), Kind: history.Observe}
 	loop, cancel := context.WithTimeout(ctx, a.random(8*a.Wait))
 	defer cancel()

@@ -3,7 +3,6 @@ package workload
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -11,25 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// Permits says what those do who use semaphores.
-type Permits struct {
-	Of   func(name string) *semaphore.Semaphore
-	Most int // that one wants at a time, and now and then one more
-	// Sets are what their number is set to now and then; none: nobody does.
-	Sets []int
-}
-
 // Taker is one goroutine that uses semaphores: it takes some permits or tries to, holds them, asks how
 // many there are, and sets their number.
 type Taker struct {
 	*Actor
-	permits Permits
-	grants  int
-}
-
-// NewTaker makes one. cfg.Lock, Other, Stays and Keeps are not used.
-func NewTaker(cfg Config, permits Permits, rec *history.Recorder, client, number int, rng *rand.Rand) *Taker {
-	return &Taker{Actor: newOf(history.Permits, cfg, rec, client, number, rng), permits: permits}
+	grants int
 }
 
 // Run does rounds until ctx ends or the client is closed. What is taken then is given back.
@@ -50,7 +35,7 @@ func (s some) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.H
 }
 
 func (a *Taker) round(ctx context.Context) bool {
-	m := a.permits.Of(a.Name(a.rng))
+	m := semaphore.New(a.c, a.Name(a.rng), a.Permits)
 	switch a.rng.IntN(12) {
 	case 0:
 		a.set(ctx, m)
@@ -61,10 +46,10 @@ func (a *Taker) round(ctx context.Context) bool {
 	}
 	n := 1
 	if a.rng.IntN(2) == 0 {
-		n += a.rng.IntN(a.permits.Most)
+		n += a.rng.IntN(a.Permits)
 	}
 	if a.rng.IntN(16) == 0 {
-		n = a.permits.Most + 1
+		n = a.Permits + 1
 	}
 	lockCtx, cancel := context.WithCancel(context.WithValue(ctx, actorKey{}, a.Actor))
 	defer cancel()
@@ -92,10 +77,10 @@ func (a *Taker) round(ctx context.Context) bool {
 
 // set sets how many permits there are.
 func (a *Taker) set(ctx context.Context, m *semaphore.Semaphore) {
-	if len(a.permits.Sets) == 0 {
+	if len(a.Sets) == 0 {
 		return
 	}
-	n := a.permits.Sets[a.rng.IntN(len(a.permits.Sets))]
+	n := a.Sets[a.rng.IntN(len(a.Sets))]
 	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: m.Name(), Kind: history.Set,
 		Total: n})
 	err := survive(func() error { return m.SetPermits(ctx, n) })

@@ -3,6 +3,7 @@ package workload
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/go-redis/v9"
 
@@ -11,13 +12,12 @@ import (
 )
 
 // Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock,
-// and when they surely have one, which the library does not say. It knows an actor by the context
+// and when they surely have one, and as which owner they ask for a lock, which the library does not say of one that they do
+// not get. It knows an actor by the context
 // of its Lock, and in a pipeline, which has the context of one of those who send it, by the owner for
 // which it has asked alone before. It is to be the first hook of a client, because others may put another
 // script in place of the library's.
 type Places struct {
-	dials
-
 	actors sync.Map // string to *Actor: who has asked for an owner
 }
 
@@ -26,9 +26,40 @@ var _ redis.Hook = (*Places)(nil)
 // actorKey is what a context carries an actor under.
 type actorKey struct{}
 
+// askedKey is what the context of an attempt carries a pointer under, to the owner. Requests that travelled with others do
+// not carry it.
+type askedKey struct{}
+
+// asking is the context for an attempt; owner is as whom it asked last, "" if that was not seen.
+func asking(ctx context.Context) (_ context.Context, owner func() string) {
+	asked := new(atomic.Value)
+	return context.WithValue(ctx, askedKey{}, asked), func() string {
+		owner, _ := asked.Load().(string)
+		return owner
+	}
+}
+
+// asksAs returns the owner of an attempt to get a lock, "" for any other command.
+func asksAs(args []any) (owner string) {
+	for _, s := range attempts {
+		if runs(args, s.script) && len(arguments(args)) > s.owner {
+			owner, _ = arguments(args)[s.owner].(string)
+		}
+	}
+	return owner
+}
+
+// DialHook is part of redis.Hook.
+func (p *Places) DialHook(next redis.DialHook) redis.DialHook { return next }
+
 // ProcessHook is part of redis.Hook.
 func (p *Places) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
+		if at, ok := ctx.Value(askedKey{}).(*atomic.Value); ok {
+			if owner := asksAs(cmd.Args()); owner != "" {
+				at.Store(owner)
+			}
+		}
 		a, _ := ctx.Value(actorKey{}).(*Actor)
 		op, asks := asksForPlace(cmd.Args())
 		if a == nil || !asks {

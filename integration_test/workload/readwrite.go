@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
@@ -16,14 +15,7 @@ import (
 // writes and goes on reading, and tries to write while it reads, which is to be refused.
 type ReadWriter struct {
 	*Actor
-	lockOf func(name string) *rwlock.RWMutex
 	grants int // so far, to tell them apart
-}
-
-// NewReadWriter makes one. cfg.Lock, Other, Stays and Keeps are not used.
-func NewReadWriter(cfg Config, lock func(name string) *rwlock.RWMutex, rec *history.Recorder, client, number int,
-	rng *rand.Rand) *ReadWriter {
-	return &ReadWriter{Actor: newOf(history.ReadWrite, cfg, rec, client, number, rng), lockOf: lock}
 }
 
 // Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.
@@ -45,7 +37,7 @@ func (a *ReadWriter) round(ctx context.Context) bool {
 	}
 	owner, cancel := context.WithCancel(context.WithValue(a.owner, actorKey{}, a.Actor))
 	defer cancel()
-	s := &session{ReadWriter: a, m: a.lockOf(a.Name(a.rng)), owner: owner}
+	s := &session{ReadWriter: a, m: rwlock.New(a.c, a.Name(a.rng)), owner: owner}
 	if s.begin(a.rng.IntN(3) > 0, cancel); s.closed {
 		return false
 	}

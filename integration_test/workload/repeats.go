@@ -9,13 +9,11 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Repeats is a hook of go-redis that notes which count-downs of latches were sent more than once. What such a call
+// Repeats notes, by its Hook, which count-downs of latches were sent more than once. What such a call
 // says is what was left when the repeat came, which the library does not tell apart. Whether there was a
 // fault would be no answer: a connection that broke is noticed after it. The zero value is ready, and may be shared
 // by clients.
 type Repeats struct {
-	dials
-
 	mu    sync.Mutex             // guards the rest
 	calls map[string][]*sentCall // by the latch, in the order of their first sending
 	ids   map[string]*sentCall
@@ -27,7 +25,8 @@ type sentCall struct {
 	times int // how often it was sent
 }
 
-var _ redis.Hook = (*Repeats)(nil)
+// Hook is for go-redis.
+func (r *Repeats) Hook() redis.Hook { return watch(r) }
 
 // mark is a moment, for since.
 func (r *Repeats) mark() int {
@@ -89,12 +88,4 @@ func (r *Repeats) answered(cmd redis.Cmder, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.ids[id].times--
-}
-
-// ProcessHook is part of redis.Hook.
-func (r *Repeats) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return process(r, next) }
-
-// ProcessPipelineHook is part of redis.Hook.
-func (r *Repeats) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return pipeline(r, next)
 }

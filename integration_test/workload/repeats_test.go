@@ -1,9 +1,7 @@
 package workload
 
 import (
-	"context"
 	"io"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 
@@ -21,9 +19,16 @@ import (
 // not, and no other is.
 func TestRepeats(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
-	repeats, lost := new(Repeats), new(lostAnswers)
-	rdb.AddHook(repeats)
-	rdb.AddHook(lost)
+	repeats, lost := new(Repeats), new(atomic.Int64)
+	rdb.AddHook(repeats.Hook())
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		if err == nil && runs(cmds[0].Args(), lua.LatchCount) && lost.Add(-1) >= 0 {
+			cmds[0].SetErr(io.EOF)
+			return io.EOF
+		}
+		return err
+	}))
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -33,9 +38,9 @@ func TestRepeats(t *testing.T) {
 	_, err = l.Set(t.Context(), 9)
 	require.NoError(t, err)
 	rec := history.NewRecorder(func() int64 { return 1 })
-	counter := NewCounter(Config{Repeats: repeats}, nil, rec, 0, 0, rand.New(rand.NewPCG(1, 1)))
+	counter := &Counter{New(Config{Repeats: repeats}, rec, 0, 0, nil)}
 	for _, lose := range []int64{0, 1, 0, 2} {
-		lost.left.Store(lose)
+		lost.Store(lose)
 		require.True(t, counter.countDown(t.Context(), l))
 	}
 	var again []bool
@@ -46,25 +51,4 @@ func TestRepeats(t *testing.T) {
 	}
 	require.Equal(t, []bool{false, true, false, true}, again)
 	require.Equal(t, []int{8, 7, 6, 5}, left)
-}
-
-// lostAnswers is a hook that loses answers to count-downs.
-type lostAnswers struct {
-	dials
-	left atomic.Int64
-}
-
-func (l *lostAnswers) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		if err == nil && runs(cmd.Args(), lua.LatchCount) && l.left.Add(-1) >= 0 {
-			cmd.SetErr(io.EOF)
-			return io.EOF
-		}
-		return err
-	}
-}
-
-func (l *lostAnswers) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }

@@ -24,6 +24,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -66,6 +67,11 @@ type Config struct {
 	// Repeats is the hook of the actor's client that tells which count-downs were sent again; nil: that is
 	// not told.
 	Repeats *Repeats
+	// Permits is how many a semaphore has until somebody sets their number, which is to one of Sets; none: nobody does.
+	Permits int
+	Sets    []int
+	// Lasts is for how long a latch lasts without a word; 0: as it does without an option.
+	Lasts time.Duration
 	// Now is the clock of the recorder.
 	Now func() int64
 }
@@ -83,8 +89,9 @@ type Actor struct {
 	rng    *rand.Rand
 	client int
 	number int
-	of     history.Family  // of its locks
-	owner  context.Context // carries the owner of these rounds, if they share one
+	of     history.Family   // of its locks
+	c      *holdfast.Client // that it makes them on, if it is not Lock that does
+	owner  context.Context  // carries the owner of these rounds, if they share one
 }
 
 // New makes an actor of a client. number tells it from the others of that client.
@@ -92,12 +99,27 @@ func New(cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) 
 	return &Actor{Config: cfg, rec: rec, rng: rng, client: client, number: number}
 }
 
-// newOf makes an actor of a kind that does not know of stays, keeps, and hand-offs.
-func newOf(f history.Family, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Actor {
-	cfg.Staying, cfg.Keeping, cfg.Granted = 0, 0, nil
+// Runner is an actor of any kind.
+type Runner interface{ Run(ctx context.Context) }
+
+// NewOf makes an actor that uses one kind of lock, on a client. Kinds other than the first make no use of Lock, Other,
+// Stays and Keeps.
+func NewOf(kind history.Family, c *holdfast.Client, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) Runner {
 	a := New(cfg, rec, client, number, rng)
-	a.of = f
-	return a
+	if kind == history.Locks {
+		return a
+	}
+	a.of, a.c = kind, c
+	a.Staying, a.Keeping, a.Granted = 0, 0, nil
+	switch kind {
+	case history.ReadWrite:
+		return &ReadWriter{Actor: a}
+	case history.Permits:
+		return &Taker{Actor: a}
+	case history.Latches:
+		return &Counter{a}
+	}
+	return &Candidate{Actor: a, own: make(map[string]*election.Election)}
 }
 
 // Run does rounds until ctx ends or the client is closed. What is locked then is unlocked.

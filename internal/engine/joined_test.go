@@ -19,6 +19,7 @@ type stand struct {
 	over    bool  // the clock says so, and nobody else has
 	refusal error // of unlock
 	forgone bool  // forgo was called
+	left    time.Duration
 	mu      *sync.Mutex
 	log     *[]string // names that were unlocked; guarded by mu
 }
@@ -27,7 +28,7 @@ var _ possession = (*stand)(nil)
 
 func (s *stand) ownerID() string                             { return "owner of " + s.name }
 func (s *stand) of() queue.Key                               { return queue.Key{Kind: "stand", Name: s.name} }
-func (s *stand) deadline() time.Time                         { return time.Now().Add(time.Hour) }
+func (s *stand) deadline() time.Time                         { return time.Now().Add(s.left) }
 func (s *stand) extend(context.Context, time.Duration) error { return nil }
 
 func (s *stand) tell(ctx context.Context, _ *Hold) context.Context { return ctx }
@@ -61,7 +62,7 @@ func (s *stand) look(h *Hold) {
 func stands(t *testing.T) (a, b *stand, log *[]string, joined *Hold) {
 	log = new([]string)
 	mu := new(sync.Mutex)
-	a, b = &stand{name: "a", mu: mu, log: log}, &stand{name: "b", mu: mu, log: log}
+	a, b = &stand{name: "a", mu: mu, log: log, left: time.Hour}, &stand{name: "b", mu: mu, log: log, left: time.Minute}
 	return a, b, log, Join("pair", "a b", &Hold{on: a, parent: t.Context(), token: 7, depth: 1},
 		&Hold{on: b, parent: t.Context(), token: 5, depth: 2})
 }
@@ -83,6 +84,7 @@ func TestJoinedLooksAtAllClocks(t *testing.T) {
 // TestJoinedUnlocksAll: all are given back, whichever fail, and the error names those.
 func TestJoinedUnlocksAll(t *testing.T) {
 	a, b, log, h := stands(t)
+	require.LessOrEqual(t, time.Until(h.Deadline()), time.Minute, "the earliest")
 	b.refusal = errors.New("why")
 	err := h.Unlock(t.Context())
 	require.ElementsMatch(t, []string{"b", "a"}, *log)
@@ -106,4 +108,17 @@ func TestJoinedOfJoined(t *testing.T) {
 	require.EqualError(t, context.Cause(ctx), `stand "b": lock lost`, "the name of the one, and not of what joins it")
 	require.ErrorIs(t, h.Unlock(t.Context()), nil)
 	require.ElementsMatch(t, []string{"c", "b", "a"}, *log)
+}
+
+// TestJoinedOfHoldsApart: the end of the context of any one's Lock call ends its context, and not the hold.
+func TestJoinedOfHoldsApart(t *testing.T) {
+	a, b, _, _ := stands(t)
+	apart, cancel := context.WithCancel(t.Context())
+	h := Join("pair", "a b", &Hold{on: a, parent: t.Context()}, &Hold{on: b, parent: apart})
+	ctx := h.Context()
+	cancel()
+	require.Eventually(t, func() bool { return ctx.Err() != nil }, time.Minute, time.Millisecond)
+	require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+	require.NotZero(t, h.Deadline())
+	require.NoError(t, h.Unlock(t.Context()))
 }

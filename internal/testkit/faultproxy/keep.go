@@ -96,9 +96,7 @@ func (c *conn) next() net.Conn {
 // network does that sends a packet again and again. The client hears nothing more on its
 // connection.
 func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
-	r := newRule(match, nth, keepRequest)
-	r.delay = delay
-	return p.add(r)
+	return p.add(match, nth, keepRequest, delay)
 }
 
 // Deliver hands over all requests that are kept, and returns when the server has answered them.

@@ -7,117 +7,54 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// forever is a delay that a test which waits for it would not survive.
-const forever = time.Hour
-
-func TestADelayedRequestHasNotRunUntilThen(t *testing.T) {
-	p, rdb, direct := setup(t)
-	r := p.DelayRequest(Script(hash), 1, forever)
-	result := make(chan error, 1)
-	go func() { result <- incr(t.Context(), t, rdb) }()
-	fired(t, r)
-	require.NoError(t, incr(t.Context(), t, rdb), "another connection is not delayed")
-	require.Equal(t, 1, count(t, direct), "the delayed one has not run")
-	require.Empty(t, result)
-	r.Release()
-	require.NoError(t, <-result)
-	require.Equal(t, 2, count(t, direct))
-}
-
-func TestADelayedReplyHasRun(t *testing.T) {
-	p, rdb, direct := setup(t)
-	r := p.DelayReply(Script(hash), 1, forever)
-	result := make(chan error, 1)
-	go func() { result <- incr(t.Context(), t, rdb) }()
-	fired(t, r)
-	require.Equal(t, 1, count(t, direct))
-	require.Empty(t, result)
-	p.Clear()
-	require.NoError(t, <-result)
-}
-
-// A client that has more patience than the delay succeeds, one that has less does not.
-func TestDelaysEndByThemselves(t *testing.T) {
-	for name, delay := range map[string]func(p *Proxy, d time.Duration) *Rule{
-		"request": func(p *Proxy, d time.Duration) *Rule { return p.DelayRequest(Script(hash), 0, d) },
-		"reply":   func(p *Proxy, d time.Duration) *Rule { return p.DelayReply(Script(hash), 0, d) },
+// TestOutages: what runs and what is heard while nothing passes, or nothing in one direction. Connections that lost
+// nothing, and new ones, work when it is over.
+func TestOutages(t *testing.T) {
+	for name, c := range map[string]struct {
+		outage func(*Proxy, bool)
+		runs   int
+		heard  bool
+	}{
+		"Silence":      {(*Proxy).Silence, 0, false},
+		"LoseRequests": {(*Proxy).LoseRequests, 0, true},
+		"LoseReplies":  {(*Proxy).LoseReplies, 1, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, rdb, _ := setup(t, noRetries)
-			r := delay(p, 20*time.Millisecond)
+			p, rdb, direct := setup(t, noRetries)
+			sub := rdb.Subscribe(t.Context(), t.Name())
+			defer sub.Close()
+			_, err := sub.Receive(t.Context())
+			require.NoError(t, err)
+			hears := func(text string) {
+				msg, err := sub.ReceiveMessage(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, text, msg.Payload)
+				require.False(t, p.Lost(text))
+			}
+			one := connected(t, p)
 			require.NoError(t, incr(t.Context(), t, rdb))
-			require.Equal(t, 1, r.Count())
-			hasty := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1,
-				ReadTimeout: 100 * time.Millisecond})
-			defer hasty.Close()
-			p.Clear()
-			delay(p, forever)
-			require.ErrorContains(t, incr(t.Context(), t, hasty), "i/o timeout")
+			c.outage(p, true)
+			require.ErrorContains(t, incr(t.Context(), t, one), "i/o timeout")
+			require.Equal(t, 1+c.runs, count(t, direct))
+			require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "meanwhile").Val())
+			if c.heard {
+				hears("meanwhile")
+			} else {
+				require.Eventually(t, func() bool { return p.Lost("meanwhile") }, 30*time.Second, time.Millisecond)
+			}
+			c.outage(p, false)
+			require.NoError(t, incr(t.Context(), t, rdb))
+			require.Equal(t, 2+c.runs, count(t, direct))
+			require.NoError(t, sub.Ping(t.Context()), "it lost nothing")
+			direct.Publish(t.Context(), t.Name(), "heard")
+			hears("heard")
 		})
 	}
-}
-
-func TestLostRequestsDoNotRunAndMessagesPass(t *testing.T) {
-	p, rdb, direct := setup(t, impatient)
-	sub := rdb.Subscribe(t.Context(), t.Name())
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, incr(t.Context(), t, rdb))
-	p.LoseRequests(true)
-	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
-	require.Equal(t, 1, count(t, direct))
-	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "heard").Val())
-	msg, err := sub.ReceiveMessage(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "heard", msg.Payload)
-	require.False(t, p.Lost("heard"))
-	p.LoseRequests(false)
-	require.NoError(t, incr(t.Context(), t, rdb))
-	require.Equal(t, 2, count(t, direct))
-	require.NoError(t, sub.Ping(t.Context()), "it lost nothing")
-	_, err = sub.ReceiveTimeout(t.Context(), 5*time.Second)
-	require.NoError(t, err)
-}
-
-func TestRepliesStillDuePassWhileRequestsAreLost(t *testing.T) {
-	p, rdb, _ := setup(t)
-	r := p.On(Script(hash), 1, HoldReply)
-	result := make(chan error, 1)
-	go func() { result <- incr(t.Context(), t, rdb) }()
-	fired(t, r)
-	p.LoseRequests(true)
-	r.Release()
-	require.NoError(t, <-result)
-}
-
-func TestRequestsRunWhileRepliesAreLost(t *testing.T) {
-	p, rdb, direct := setup(t, impatient)
-	sub := rdb.Subscribe(t.Context(), t.Name())
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, incr(t.Context(), t, rdb))
-	p.LoseReplies(true)
-	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
-	require.Equal(t, 2, count(t, direct))
-	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "lost").Val())
-	_, err = sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
-	require.ErrorContains(t, err, "i/o timeout")
-	require.Eventually(t, func() bool { return p.Lost("lost") }, 30*time.Second, time.Millisecond)
-	require.False(t, p.Lost("heard"))
-	p.LoseReplies(false)
-	require.NoError(t, incr(t.Context(), t, rdb))
-	require.Equal(t, 3, count(t, direct))
-	direct.Publish(t.Context(), t.Name(), "heard")
-	msg, err := sub.ReceiveMessage(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "heard", msg.Payload)
-	require.False(t, p.Lost("heard"))
 }
 
 // A connection that lost one request must not get the reply to its next one: the client would take
@@ -135,7 +72,8 @@ func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	p.LoseRequests(true)
 	send()
 	require.Eventually(t, func() bool { return p.Seen(Command("INCR")) == 1 }, 30*time.Second, time.Millisecond)
-	require.ErrorContains(t, impatientPing(t, p), "i/o timeout") // by then the first request has been dealt with
+	// by then the first request has been dealt with
+	require.ErrorContains(t, redistest.NewClient(t, p.Addr(), impatient).Ping(t.Context()).Err(), "i/o timeout")
 	p.LoseRequests(false)
 	send()
 	require.NoError(t, conn.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
@@ -143,10 +81,4 @@ func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
 	require.NoError(t, rdb.Ping(t.Context()).Err(), "a new connection works")
 	require.Zero(t, count(t, direct))
-}
-
-func impatientPing(t *testing.T, p *Proxy) error {
-	rdb := redis.NewClient(&redis.Options{Addr: p.Addr(), MaxRetries: -1, ReadTimeout: 100 * time.Millisecond})
-	defer rdb.Close()
-	return rdb.Ping(t.Context()).Err()
 }

@@ -148,25 +148,22 @@ func (p *Proxy) CutAll() {
 // fires once. Where several rules want the same request, the oldest has it, but all count it. match
 // gets the words of the request, the command's name first.
 func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule {
-	return p.add(newRule(match, nth, action))
+	return p.add(match, nth, action, 0)
 }
 
 // DelayRequest adds a rule like On that passes the request on so much later. What follows it on the
 // connection waits behind it, so that the delays of several requests in one pipeline add up.
 func (p *Proxy) DelayRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
-	r := newRule(match, nth, delayRequest)
-	r.delay = delay
-	return p.add(r)
+	return p.add(match, nth, delayRequest, delay)
 }
 
 // DelayReply is DelayRequest for the reply: the server runs the request at once.
 func (p *Proxy) DelayReply(match func(args []string) bool, nth int, delay time.Duration) *Rule {
-	r := newRule(match, nth, delayReply)
-	r.delay = delay
-	return p.add(r)
+	return p.add(match, nth, delayReply, delay)
 }
 
-func (p *Proxy) add(r *Rule) *Rule {
+func (p *Proxy) add(match func([]string) bool, nth int, action Action, delay time.Duration) *Rule {
+	r := &Rule{match: match, nth: nth, action: action, delay: delay, fired: make(chan struct{}), hold: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)

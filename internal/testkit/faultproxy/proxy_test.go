@@ -38,14 +38,21 @@ func setup(t *testing.T, change ...func(*redis.Options)) (p *Proxy, through, dir
 	return p, redistest.NewClient(t, p.Addr(), change...), direct
 }
 
-func noRetries(o *redis.Options) { o.MaxRetries = -1 }
+// forever is a delay that a test which waits for it would not survive.
+const forever = time.Hour
 
+// noRetries is a client that waits as long as a busy machine may take.
+func noRetries(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 30*time.Second }
+
+// impatient is one that gives up.
 func impatient(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, time.Second }
 
-// once is a command that go-redis does not send again.
-type once struct{ *redis.Cmd }
-
-func (once) NoRetry() bool { return true }
+// connected is a client that gives up, and has a connection: to get that may take long on a busy machine.
+func connected(t *testing.T, p *Proxy) *redis.Client {
+	rdb := redistest.NewClient(t, p.Addr(), impatient)
+	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 30*time.Second, time.Millisecond)
+	return rdb
+}
 
 func incr(ctx context.Context, t *testing.T, rdb *redis.Client) error {
 	return rdb.Eval(ctx, text, []string{t.Name()}).Err()
@@ -82,27 +89,89 @@ func TestDropReplyRunsAScriptTwiceWithGoRedisRetries(t *testing.T) {
 	require.Equal(t, 1, r.Count())
 }
 
-func TestDropReplyRunsACommandWithoutRetryOnce(t *testing.T) {
-	p, rdb, direct := setup(t)
-	r := p.On(Command("eval"), 1, DropReply)
-	cmd := once{redis.NewCmd(t.Context(), "eval", text, 1, t.Name())}
-	require.ErrorContains(t, rdb.Process(t.Context(), cmd), "EOF")
-	fired(t, r)
-	require.Equal(t, 1, count(t, direct))
-	require.NoError(t, rdb.Ping(t.Context()).Err(), "a new connection works")
+// TestFaults: what the one is told that meets a fault, and how often its script runs. Others before and after do not
+// meet it, and nothing of it is left when they have gone.
+func TestFaults(t *testing.T) {
+	on := func(action Action) func(*Proxy) *Rule {
+		return func(p *Proxy) *Rule { return p.On(Script(hash), 2, action) }
+	}
+	type late = func(p *Proxy, match func([]string) bool, nth int, delay time.Duration) *Rule
+	after := func(fault late, delay time.Duration) func(*Proxy) *Rule {
+		return func(p *Proxy) *Rule { return fault(p, Script(hash), 2, delay) }
+	}
+	for name, c := range map[string]struct {
+		fault func(*Proxy) *Rule
+		told  string // empty: that all is well
+		runs  int
+	}{
+		"DropReply":              {on(DropReply), "EOF", 1},
+		"DropRequest":            {on(DropRequest), "EOF", 0},
+		"Cut":                    {on(Cut), "EOF", 0},
+		"BlackHole":              {on(BlackHole), "i/o timeout", 0},
+		"HoldReply":              {on(HoldReply), "i/o timeout", 1},
+		"KeepRequest":            {after((*Proxy).KeepRequest, forever), "i/o timeout", 0},
+		"DelayRequest":           {after((*Proxy).DelayRequest, forever), "i/o timeout", 0},
+		"DelayReply":             {after((*Proxy).DelayReply, forever), "i/o timeout", 1},
+		"DelayRequest by little": {after((*Proxy).DelayRequest, time.Millisecond), "", 1},
+		"DelayReply by little":   {after((*Proxy).DelayReply, time.Millisecond), "", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, others, direct := setup(t, noRetries)
+			one := redistest.NewClient(t, p.Addr(), noRetries)
+			if c.told == "i/o timeout" {
+				one = connected(t, p)
+			}
+			r := c.fault(p)
+			require.NoError(t, incr(t.Context(), t, others))
+			if err := incr(t.Context(), t, one); c.told == "" {
+				require.NoError(t, err)
+			} else {
+				require.ErrorContains(t, err, c.told)
+			}
+			fired(t, r)
+			require.Equal(t, 1, r.Count())
+			require.NoError(t, incr(t.Context(), t, others))
+			require.Equal(t, 2+c.runs, count(t, direct))
+			require.Equal(t, 3, p.Seen(Script(hash)))
+			require.NoError(t, one.Close())
+			require.NoError(t, others.Close())
+			if name == "DelayRequest" { // until then nobody reads from its connection
+				p.Clear()
+			}
+			require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, time.Millisecond)
+		})
+	}
 }
 
-func TestDropRequestAndCutRunNothing(t *testing.T) {
-	for _, action := range []Action{DropRequest, Cut} {
-		t.Run(action.String(), func(t *testing.T) {
+// TestReleases: what is held or delayed has run by then, or not, and goes on when it is released.
+func TestReleases(t *testing.T) {
+	hold := func(p *Proxy) *Rule { return p.On(All(Command("EVAL"), Script(hash)), 1, HoldReply) }
+	request := func(p *Proxy) *Rule { return p.DelayRequest(Script(hash), 1, forever) }
+	reply := func(p *Proxy) *Rule { return p.DelayReply(Script(hash), 1, forever) }
+	for name, c := range map[string]struct {
+		hold    func(*Proxy) *Rule
+		runs    int
+		release func(*Proxy, *Rule)
+	}{
+		"HoldReply":    {hold, 1, func(_ *Proxy, r *Rule) { r.Release() }},
+		"DelayRequest": {request, 0, func(_ *Proxy, r *Rule) { r.Release() }},
+		"DelayReply":   {reply, 1, func(p *Proxy, _ *Rule) { p.Clear() }},
+		"HoldReply while requests are lost": {hold, 1, func(p *Proxy, r *Rule) {
+			p.LoseRequests(true)
+			r.Release()
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
 			p, rdb, direct := setup(t, noRetries)
-			r := p.On(Script(hash), 2, action)
-			require.NoError(t, incr(t.Context(), t, rdb))
-			require.Error(t, incr(t.Context(), t, rdb), "the second")
+			r := c.hold(p)
+			result := make(chan error, 1)
+			go func() { result <- incr(t.Context(), t, rdb) }()
 			fired(t, r)
-			require.NoError(t, incr(t.Context(), t, rdb), "only the second")
-			require.Equal(t, 2, count(t, direct))
-			require.Equal(t, 3, p.Seen(Script(hash)))
+			require.Equal(t, c.runs, count(t, direct))
+			require.Empty(t, result)
+			c.release(p, r)
+			require.NoError(t, <-result)
+			require.Equal(t, 1, count(t, direct))
 		})
 	}
 }
@@ -119,41 +188,11 @@ func TestZeroMeansEveryOneUntilClear(t *testing.T) {
 	require.Equal(t, 1, count(t, direct))
 }
 
-func TestHoldReplyHasRunAndWaitsForRelease(t *testing.T) {
-	p, rdb, direct := setup(t)
-	r := p.On(All(Command("EVAL"), Arg(3, t.Name())), 1, HoldReply)
-	result := make(chan error, 1)
-	go func() { result <- incr(t.Context(), t, rdb) }()
-	fired(t, r)
-	require.Equal(t, 1, count(t, direct), "it has run")
-	require.Empty(t, result, "its reply is held")
-	r.Release()
-	require.NoError(t, <-result)
-}
-
-func TestAHeldReplyDoesNotKeepAClosedConnection(t *testing.T) {
-	p, rdb, direct := setup(t, impatient)
-	r := p.On(Script(hash), 0, HoldReply)
-	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
-	fired(t, r)
-	require.Equal(t, 1, count(t, direct))
-	require.Eventually(t, func() bool { return p.connections() == 0 }, 30*time.Second, 2*time.Millisecond)
-}
-
 // connections is the number of open connections.
 func (p *Proxy) connections() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return len(p.conns)
-}
-
-func TestBlackHoleKeepsTheConnectionOpen(t *testing.T) {
-	p, rdb, direct := setup(t, impatient)
-	r := p.On(Script(hash), 1, BlackHole)
-	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
-	fired(t, r)
-	require.Zero(t, count(t, direct))
-	require.NoError(t, incr(t.Context(), t, rdb), "another connection is not hit")
 }
 
 // TestRulesDoNotCountWhatIsSwallowed: the request that a rule is for comes behind one that was
@@ -170,25 +209,6 @@ func TestRulesDoNotCountWhatIsSwallowed(t *testing.T) {
 	require.ErrorContains(t, rdb.Append(t.Context(), t.Name(), "c").Err(), "i/o timeout")
 	require.Equal(t, 1, second.Count())
 	require.Zero(t, direct.Exists(t.Context(), t.Name()).Val())
-}
-
-func TestSilenceEndsForConnectionsThatLostNothing(t *testing.T) {
-	p, rdb, direct := setup(t, impatient)
-	sub := rdb.Subscribe(t.Context(), t.Name())
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
-	p.Silence(true)
-	require.ErrorContains(t, rdb.Ping(t.Context()).Err(), "i/o timeout")
-	require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "lost").Val())
-	_, err = sub.ReceiveTimeout(t.Context(), 100*time.Millisecond)
-	require.ErrorContains(t, err, "i/o timeout")
-	p.Silence(false)
-	require.NoError(t, rdb.Ping(t.Context()).Err())
-	direct.Publish(t.Context(), t.Name(), "heard")
-	msg, err := sub.ReceiveMessage(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "heard", msg.Payload)
 }
 
 func TestCutAllStopAndStart(t *testing.T) {

@@ -62,10 +62,6 @@ type Rule struct {
 	hold    chan struct{} // closed by Release
 }
 
-func newRule(match func([]string) bool, nth int, action Action) *Rule {
-	return &Rule{match: match, nth: nth, action: action, fired: make(chan struct{}), hold: make(chan struct{})}
-}
-
 // Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and
 // DelayReply after the server has run the request, for the others when the request has been caught.
 // A delay begins then.

@@ -135,3 +135,34 @@ func (c Crowd) Meet(t *testing.T, fault Fault) error {
 	}
 	return nil
 }
+
+// Chain locks and unlocks in so many goroutines of one client, each so often, and checks what one
+// grant sees of the one before it. It returns the tokens in the order of the grants.
+func Chain(t *testing.T, l holdfast.Locker, goroutines, rounds int, opts ...holdfast.Option) (tokens []uint64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
+	defer cancel()
+	var before context.Context // of the last holder; guarded by the lock, as tokens are
+	var group sync.WaitGroup
+	for range goroutines {
+		group.Go(func() {
+			for range rounds {
+				h, err := l.Lock(ctx, opts...)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if before != nil && context.Cause(before) != holdfast.ErrReleased { //nolint:errorlint // exactly that one
+					t.Errorf("the hold before has not ended: %v", context.Cause(before))
+				}
+				before, tokens = h.Context(), append(tokens, h.Token())
+				if err := h.Unlock(ctx); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	group.Wait()
+	require.Len(t, tokens, goroutines*rounds)
+	return tokens
+}

@@ -225,6 +225,8 @@ func closing(s *subject) {
 	s.held(b, next, 1)
 	s.unlock(next)
 	require.NoError(s, a.Close(s.Context()), "twice is harmless")
+	require.NoError(s, b.Close(s.Context()))
+	s.eventually("nobody listens, nor has a place", func() bool { return s.kind.Waiters(s.T, s.name) == 0 })
 }
 
 func closed(s *subject) {

@@ -55,9 +55,6 @@ func Harm(t *testing.T, k Kind, name string, hooks ...redis.Hook) error {
 	return err
 }
 
-// faults are what can happen to one command between client and server.
-var faults = []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut, faultproxy.BlackHole}
-
 // network is the way of one participant to its servers: a proxy for each.
 type network []*faultproxy.Proxy
 
@@ -266,6 +263,9 @@ func silence(s *subject) error {
 		return errors.New("two are inside")
 	}
 	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
+	if len(n) == 1 { // several say what each of them said
+		require.ErrorContains(s, context.Cause(h.Context()), "could not be renewed in time")
+	}
 	return nil
 }
 

@@ -198,6 +198,7 @@ func noRenewal(s *subject) {
 	require.False(s, time.Now().Before(deadline), "not before its time")
 	require.ErrorIs(s, why, holdfast.ErrLost)
 	require.ErrorContains(s, why, "NoRenewal")
+	require.NotContains(s, why.Error(), "could not be renewed", "it was not to be")
 	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
 	s.eventually("the server's lease ends too", func() bool { return s.state(c).Owner == "" })
 }

@@ -22,7 +22,7 @@ type Servers struct {
 	State func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error)
 	// Force is ForceUnlock; nil if the kind has none.
 	Force func(ctx context.Context, c []*holdfast.Client, name string) (bool, error)
-	// Waiters is how many a server knows that wait.
+	// Waiters is how many a server knows that wait; nil if this kind keeps no queue, so that they listen.
 	Waiters func(ctx context.Context, rdb *redis.Client, name string) int64
 	// Fields are those of the lock's hash by which the stranger has it. Give has it granted by other
 	// means, where there is no hash.
@@ -38,6 +38,31 @@ const Stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11"
 // Listeners is how many connections hear a channel: the Waiters of a kind that keeps no queue.
 func Listeners(ctx context.Context, rdb redis.UniversalClient, channel string) int64 {
 	return rdb.PubSubNumSub(ctx, channel).Val()[channel]
+}
+
+// Mutex is a lock of one client.
+type Mutex interface {
+	holdfast.Locker
+	State(ctx context.Context) (holdfast.State, error)
+	ForceUnlock(ctx context.Context) (bool, error)
+}
+
+// Single is one server, and locks of a kind that a single client makes there.
+func Single(t *testing.T, mutex func(c *holdfast.Client, name string, opts ...holdfast.Option) Mutex) Servers {
+	t.Helper()
+	return Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return mutex(c[0], name, opts...)
+		},
+		State: func(ctx context.Context, c []*holdfast.Client, name string) (holdfast.State, error) {
+			return mutex(c[0], name).State(ctx)
+		},
+		Force: func(ctx context.Context, c []*holdfast.Client, name string) (bool, error) {
+			return mutex(c[0], name).ForceUnlock(ctx)
+		},
+		Fields: []any{Stranger + ":47", 1},
+	}
 }
 
 // On completes a kind by what all kinds on real servers have in common.
@@ -61,10 +86,7 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 		rdbs, n := make([]*redis.Client, len(s.All)), make(network, len(s.All))
 		for i, srv := range s.All {
 			n[i] = faultproxy.New(t, srv.Addr())
-			rdbs[i] = redistest.NewClient(t, n[i].Addr(), func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = read, 1 })
-			for _, hook := range hooks {
-				rdbs[i].AddHook(hook)
-			}
+			rdbs[i] = Hooked(redistest.NewClient(t, n[i].Addr(), func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = read, 1 }), hooks...)
 		}
 		return s.client(t, opts, rdbs), n
 	}
@@ -74,6 +96,11 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 			n += calls["eval"] + calls["evalsha"] + calls["subscribe"]
 		}
 		return n
+	}
+	if s.Waiters == nil {
+		s.Waiters = func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return Listeners(ctx, rdb, "redisson_lock__channel:{"+name+"}")
+		}
 	}
 	k.Waiters = func(t *testing.T, name string) (n int) {
 		for _, rdb := range k.direct {

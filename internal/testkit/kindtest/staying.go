@@ -38,7 +38,7 @@ func init() {
 // stays: the servers keep the lock for its time, and not for longer.
 func stays(end func(Client, network, *holdfast.Hold)) func(*subject) error {
 	return func(s *subject) error {
-		c, n := s.far(&holdfast.Options{Lease: s.kind.Lease, RetryBudget: 300 * time.Millisecond})
+		c, n := s.far(&holdfast.Options{Lease: s.kind.Lease, RetryBudget: time.Second})
 		s.known(c)
 		h := s.lock(s.Context(), c.New(s.name), holdfast.HoldAtLeast(time.Hour))
 		s.eventually("all have granted it", func() bool { return s.taken(s.name) == len(n) })
@@ -59,7 +59,8 @@ func stays(end func(Client, network, *holdfast.Hold)) func(*subject) error {
 func lateExtension(s *subject) error {
 	for _, unlocks := range []bool{true, false} {
 		s.name += "+"
-		c, n := s.far(&holdfast.Options{RetryBudget: farTimeout / 2})
+		// An answer is waited for longer than anything is repeated.
+		c, n := s.kind.far(s.T, s.seen(&holdfast.Options{RetryBudget: time.Second / 2}), time.Second, s.hooks...)
 		s.known(c)
 		h := s.lock(s.Context(), c.New(s.name), holdfast.HoldAtLeast(time.Minute))
 		s.eventually("all have granted it", func() bool { return s.taken(s.name) == len(n) })
@@ -117,7 +118,7 @@ func lateAcquisition(s *subject) error {
 func stayedInOutage(s *subject) error {
 	for _, d := range []time.Duration{500 * time.Millisecond, time.Millisecond} {
 		s.name += "+"
-		c, n := s.far(&holdfast.Options{Lease: time.Hour, RetryBudget: farTimeout})
+		c, n := s.patient(&holdfast.Options{Lease: time.Hour, RetryBudget: farTimeout})
 		s.known(c)
 		start := time.Now()
 		h := s.lock(s.Context(), c.New(s.name), holdfast.HoldAtLeast(d))

@@ -24,14 +24,33 @@ import (
 )
 
 // SoakEnv names the environment variable that, if it is 1, makes a run a soak. SeedEnv names the
-// one that replays a test: its value takes the place of each seed that the test draws.
+// one that replays a test: its value takes the place of each seed that the test draws. DurationEnv says how
+// long a test that explores does so.
 const (
-	SoakEnv = "HOLDFAST_SOAK"
-	SeedEnv = "HOLDFAST_SEED"
+	SoakEnv     = "HOLDFAST_SOAK"
+	SeedEnv     = "HOLDFAST_SEED"
+	DurationEnv = "HOLDFAST_DURATION"
 )
 
 // Soaking reports whether this run explores.
 func Soaking() bool { return os.Getenv(SoakEnv) == "1" }
+
+// Exploring reports whether this run does not have the fixed seeds.
+func Exploring() bool { return Soaking() || os.Getenv(SeedEnv) != "" }
+
+// Duration is for how long to explore, if the run does not say otherwise.
+func Duration(tb testing.TB, usual time.Duration) time.Duration {
+	tb.Helper()
+	text := os.Getenv(DurationEnv)
+	if text == "" {
+		return usual
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		tb.Fatalf("%s: give a time such as 10m: %v", DurationEnv, err)
+	}
+	return d
+}
 
 // ForAll is called first in a test that does not belong to the quick level, for example because it
 // needs minutes or several servers. scripts/test.sh counts what it leaves out, apart from skipped tests.
@@ -46,7 +65,7 @@ func ForAll(tb testing.TB) {
 // once more what a deterministic test shows. It runs in a soak, or when its seed is given.
 func ForSoak(tb testing.TB) {
 	tb.Helper()
-	if !Soaking() && os.Getenv(SeedEnv) == "" {
+	if !Exploring() {
 		tb.Skip("level: this is for scripts/test.sh --soak")
 	}
 }

@@ -99,7 +99,7 @@ func TestBlockedAside(t *testing.T) {
 				require.ErrorIs(t, c.Close(ctx), context.DeadlineExceeded)
 				require.Equal(t, time.Minute, time.Since(begun))
 				require.ErrorIs(t, context.Cause(renewed.Context()), holdfast.ErrClosed)
-				require.Empty(t, s.Owners("renewed"))
+				require.Empty(t, s.Owner("renewed"))
 				close(b.released)
 				synctest.Wait()
 			})

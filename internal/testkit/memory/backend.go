@@ -16,16 +16,14 @@ import (
 
 // backend has the entries of one lock.
 type backend struct {
-	server  *Server
-	base    *engine.Lock
-	permits int // how many owners may hold it at once
-	traits  engine.Traits
+	server *Server
+	base   *engine.Lock
 }
 
 var _ engine.Recaller = (*backend)(nil)
 
 // Traits is [engine.Backend.Traits].
-func (b *backend) Traits() engine.Traits { return b.traits }
+func (b *backend) Traits() engine.Traits { return engine.Traits{HandsOff: true, Recalls: true} }
 
 // Check is [engine.Backend.Check].
 func (b *backend) Check(cfg *engine.Settings) error {
@@ -77,7 +75,7 @@ func (e *entry) Ask(a engine.Attempt) engine.Result {
 	}
 	sent := time.Now()
 	server, name := e.backend.server, e.backend.base.Name()
-	h, last, granted := server.acquire(name, e.id, e.backend.permits, a.Tokens, a.Want.Stands())
+	h, last, granted := server.acquire(name, e.id, a.Tokens, a.Want.Stands())
 	if !granted {
 		server.call(name, h.owner, e.backend.base.Client.ID())
 		left := h.ends.Sub(sent)

@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 )
 
@@ -74,7 +76,7 @@ func (k *keeper) inBackground(m *memory.Mutex) <-chan *holdfast.Hold {
 	return got
 }
 
-func (k *keeper) kept() bool { return len(k.server.Owners("a")) > 0 }
+func (k *keeper) kept() bool { return k.server.Owner("a") != "" }
 
 // forFree demands that a pair asks the server for nothing.
 func (k *keeper) forFree(opts ...holdfast.Option) uint64 {
@@ -87,6 +89,9 @@ func (k *keeper) forFree(opts ...holdfast.Option) uint64 {
 
 // TestKeep: when a kept lock is given back, and to whom it is given.
 func TestKeep(t *testing.T) {
+	if without, ok := keepControls[os.Getenv(flawEnv)]; ok {
+		without.Drop()
+	}
 	for name, test := range map[string]func(*keeper){
 		"it is taken without asking, with greater tokens": func(k *keeper) {
 			last := k.pair(k.mine)
@@ -137,7 +142,9 @@ func TestKeep(t *testing.T) {
 		},
 		"who calls while it is idle gets it": func(k *keeper) {
 			token := k.pair(k.mine)
+			start := time.Now()
 			h := k.lock(k.other)
+			require.Zero(k, time.Since(start))
 			require.Greater(k, h.Token(), token)
 			k.refused(k.mine)
 			k.unlock(h)
@@ -149,8 +156,10 @@ func TestKeep(t *testing.T) {
 			require.Empty(k, got)
 			<-h.Wanted()
 			require.NoError(k, h.Context().Err())
+			start := time.Now()
 			k.unlock(h)
 			k.unlock(<-got)
+			require.Zero(k, time.Since(start))
 		},
 		"who asks once while it is held finds it free then": func(k *keeper) {
 			k.pair(k.mine)
@@ -286,14 +295,16 @@ func TestKeep(t *testing.T) {
 			synctest.Wait()
 			require.False(k, k.kept())
 		},
-		"it is not kept while none are heard, and then only after the server was asked": func(k *keeper) {
+		"it is not kept while none are heard": func(k *keeper) {
 			k.pair(k.mine)
 			h := k.lock(k.mine)
 			k.server.Interrupt("a", true)
 			k.unlock(h)
 			require.False(k, k.kept())
-
-			h = k.lock(k.mine)
+		},
+		"where some were not it is kept only after the server was asked": func(k *keeper) {
+			k.pair(k.mine)
+			h := k.lock(k.mine)
 			k.server.Interrupt("a", true)
 			k.server.Interrupt("a", false)
 			before := k.server.Asked()
@@ -323,5 +334,22 @@ func TestKeep(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { test(newKeeper(t)) })
 		})
+	}
+}
+
+// keepControls are the promises that are not kept without a defence.
+var keepControls = map[string]*defence.Switch{
+	"who calls while it is idle gets it":                                   &defence.KeptCalled,
+	"it is given back when it was idle for as long as that, and no sooner": &defence.KeptIdle,
+	"its own client while it is being given back":                          &defence.KeptLeaves,
+	"it is given back when calls may have been missed":                     &defence.KeptMissed,
+	"where some were not it is kept only after the server was asked":       &defence.KeptGap,
+}
+
+// TestKeepControls: each fails without it, in a process of its own.
+func TestKeepControls(t *testing.T) {
+	defence.Need(t)
+	for promise := range keepControls {
+		t.Run(promise, func(t *testing.T) { requireBroken(t, "TestKeep", promise, promise) })
 	}
 }

@@ -17,6 +17,15 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
+// client is closed at the end of the test.
+func client(t *testing.T) *holdfast.Client {
+	t.Helper()
+	c, err := memory.NewClient(nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+	return c
+}
+
 // flawEnv has the suite run on a server with a flaw.
 const flawEnv = "HOLDFAST_MEMORY_FLAW"
 
@@ -61,12 +70,18 @@ func TestSuiteSeesFlaws(t *testing.T) {
 		memory.Nameless:    "a refusal says who holds the lock",
 	} {
 		t.Run(string(flaw), func(t *testing.T) {
-			t.Parallel()
-			cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^TestKind$/^"+promise+"$")
-			cmd.Env = append(os.Environ(), flawEnv+"="+string(flaw))
-			out, err := cmd.CombinedOutput()
-			require.Error(t, err, "the suite sees nothing: %s", out)
-			require.Contains(t, string(out), "--- FAIL: TestKind/")
+			requireBroken(t, "TestKind", promise, string(flaw))
 		})
 	}
+}
+
+// requireBroken runs one test of a suite with a flaw, in a process of its own, beside others, and demands that it fails.
+func requireBroken(t *testing.T, suite, promise, flaw string) {
+	t.Helper()
+	t.Parallel()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+suite+"$/^"+promise+"$")
+	cmd.Env = append(os.Environ(), flawEnv+"="+flaw)
+	out, err := cmd.CombinedOutput()
+	require.Error(t, err, "the suite sees nothing: %s", out)
+	require.Contains(t, string(out), "--- FAIL: "+suite+"/")
 }

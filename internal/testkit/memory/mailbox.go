@@ -56,12 +56,5 @@ func (s *Server) call(name, owner, by string) {
 	}
 }
 
-// Interrupt breaks the connections on which calls for a lock arrive, or mends them.
-func (s *Server) Interrupt(name string, broken bool) {
-	for _, l := range s.listeners(name, "") {
-		l.Look(!broken)
-	}
-}
-
 // Called is how many hear calls for a lock.
 func (s *Server) Called(name string) int { return len(s.listeners(name, "")) }

@@ -17,7 +17,7 @@ import (
 
 // Mutex is a lock by name in a [Server].
 type Mutex struct {
-	locker
+	base   *engine.Lock
 	server *Server
 }
 
@@ -35,29 +35,21 @@ func NewClient(opts *holdfast.Options) (*holdfast.Client, error) {
 
 // New makes the lock called name on a client.
 func New(c *holdfast.Client, s *Server, name string, opts ...holdfast.Option) *Mutex {
-	traits := engine.Traits{HandsOff: true, Recalls: true}
-	return &Mutex{newLocker(c, wire{of: "memory", name: name}, backend{server: s, permits: 1, traits: traits}, opts), s}
-}
-
-// locker is what the locks of a [Server] have in common.
-type locker struct{ base *engine.Lock }
-
-func newLocker(c *holdfast.Client, w wire, be backend, opts []holdfast.Option) locker {
-	be.base = engine.NewBare((*engine.Client)(c), w, opts)
-	if be.base.Err == nil {
-		be.base.Use(&be)
+	m := &Mutex{engine.NewBare((*engine.Client)(c), wire{name: name}, opts), s}
+	if m.base.Err == nil {
+		m.base.Use(&backend{server: s, base: m.base})
 	}
-	return locker{be.base}
+	return m
 }
 
 // wire names a lock. Nothing of it is sent.
 type wire struct {
 	kind.Lock
-	of, name string // of: the kind
+	name string
 }
 
 // Kind is part of kind.Lock.
-func (w wire) Kind() string { return w.of }
+func (w wire) Kind() string { return "memory" }
 
 // Name is part of kind.Lock.
 func (w wire) Name() string { return w.name }
@@ -66,16 +58,16 @@ func (w wire) Name() string { return w.name }
 func (w wire) Channel() string { return w.name }
 
 // Name is the name of the lock.
-func (m locker) Name() string { return m.base.Name() }
+func (m *Mutex) Name() string { return m.base.Name() }
 
 // Lock is as every Locker has it.
-func (m locker) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.base.Lock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("lock", err)
 }
 
 // TryLock is as every Locker has it.
-func (m locker) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.base.TryLock(ctx, opts...)
 	return (*holdfast.Hold)(h), m.fail("try", err)
 }
@@ -94,7 +86,7 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 	return s, nil
 }
 
-func (m locker) fail(op string, err error) error {
+func (m *Mutex) fail(op string, err error) error {
 	if err == nil {
 		return nil
 	}

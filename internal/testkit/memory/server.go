@@ -7,7 +7,6 @@
 package memory
 
 import (
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,10 +23,6 @@ const (
 	NoExtension Flaw = "leases are not lengthened"
 	AnyOwner    Flaw = "nobody asks whose the lock is"
 	Nameless    Flaw = "a refusal does not say who holds the lock"
-	OneTooMany  Flaw = "there is a permit too many"
-	// These two are of the locks, and not of the server: a trait of theirs is missing.
-	Unshared Flaw = "who holds a permit keeps its client's others waiting"
-	Reenters Flaw = "an owner re-enters its permit"
 )
 
 // Server keeps locks. The zero value is ready.
@@ -37,14 +32,14 @@ type Server struct {
 	ReleaseTakes time.Duration
 
 	mu    sync.Mutex        // guards the rest
-	locks map[string][]held // by name: its holders, oldest first; a mutex has one
+	locks map[string]held   // by name
 	token uint64            // that was granted last
 	ears  map[*ear]struct{} // of those who wait
 	asked int64             // operations so far
 	boxes map[*mailbox]struct{}
 }
 
-// held is a lock, or a permit of one, that somebody holds.
+// held is a lock that somebody holds.
 type held struct {
 	owner string
 	count int
@@ -59,43 +54,26 @@ type ear struct {
 	wake   chan struct{} // 1-buffered
 }
 
-// lookLocked is who holds a lock, without those whose leases have ended.
-func (s *Server) lookLocked(name string) []held {
-	now := time.Now()
-	return s.putLocked(name, slices.DeleteFunc(s.locks[name], func(h held) bool { return !now.Before(h.ends) }))
+// lookLocked is who holds a lock, if somebody does and the lease has not ended.
+func (s *Server) lookLocked(name string) (h held, taken bool) {
+	h, taken = s.locks[name]
+	return h, taken && time.Now().Before(h.ends)
 }
 
-func (s *Server) putLocked(name string, holders []held) []held {
+func (s *Server) putLocked(name string, h held) {
 	if s.locks == nil {
-		s.locks = make(map[string][]held)
+		s.locks = make(map[string]held)
 	}
-	if s.locks[name] = holders; len(holders) == 0 {
-		delete(s.locks, name)
-	}
-	return holders
+	s.locks[name] = h
 }
 
-// find is where an owner is among holders; -1: nowhere.
-func find(holders []held, owner string) int {
-	return slices.IndexFunc(holders, func(h held) bool { return h.owner == owner })
-}
-
-// acquire grants a lock that fewer than so many hold, with as many tokens as are wanted, or says
-// which of them will end first. What an owner has it is granted again.
-func (s *Server) acquire(name, owner string, permits, tokens int, lease time.Duration) (h held, last uint64, ok bool) {
+// acquire grants a lock that nobody else holds, with as many tokens as are wanted, or says who holds it. What an
+// owner has it is granted again.
+func (s *Server) acquire(name, owner string, tokens int, lease time.Duration) (h held, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	switch s.Flaw {
-	case OneTooMany:
-		permits++
-	case GrantsTwice:
-		delete(s.locks, name)
-	}
-	holders := s.lookLocked(name)
-	i := find(holders, owner)
-	if i < 0 && len(holders) >= permits {
-		h = slices.MinFunc(holders, func(a, b held) int { return a.ends.Compare(b.ends) })
+	if h, taken := s.lookLocked(name); taken && h.owner != owner && s.Flaw != GrantsTwice {
 		if s.Flaw == Nameless {
 			h.owner = ""
 		}
@@ -103,11 +81,7 @@ func (s *Server) acquire(name, owner string, permits, tokens int, lease time.Dur
 	}
 	first, last := s.reserveLocked(tokens)
 	h = held{owner: owner, count: 1, token: first, ends: time.Now().Add(lease)}
-	if i >= 0 {
-		holders[i] = h
-	} else {
-		s.putLocked(name, append(holders, h))
-	}
+	s.putLocked(name, h)
 	return h, last, true
 }
 
@@ -140,21 +114,17 @@ func (s *Server) set(name, owner string, count int, lease time.Duration) (holds 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	holders := s.lookLocked(name)
-	i := find(holders, owner)
-	if s.Flaw == AnyOwner && len(holders) > 0 {
-		i = 0
-	}
-	if i < 0 {
+	h, taken := s.lookLocked(name)
+	if !taken || h.owner != owner && s.Flaw != AnyOwner {
 		return false
 	}
-	h := &holders[i]
 	if count > 0 && s.Flaw != NoCount {
 		h.count = count
 	}
 	if ends := time.Now().Add(lease); ends.After(h.ends) && s.Flaw != NoExtension {
 		h.ends = ends
 	}
+	s.putLocked(name, h)
 	return true
 }
 
@@ -166,20 +136,19 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	holders := s.lookLocked(name)
-	i := find(holders, owner)
-	if i < 0 {
+	h, taken := s.lookLocked(name)
+	if !taken || h.owner != owner {
 		return false
 	}
 	if rest > 0 {
 		// As the scripts have it: who has left a lock is not its owner any more.
-		h := &holders[i]
 		h.owner, h.count = strings.Replace(owner, ":h", ":h0", 1), 1
 		if ends := time.Now().Add(rest); ends.Before(h.ends) {
 			h.ends = ends
 		}
+		s.putLocked(name, h)
 	} else {
-		s.putLocked(name, slices.Delete(holders, i, i+1))
+		delete(s.locks, name)
 	}
 	for e := range s.ears {
 		if e.name == name {
@@ -189,40 +158,41 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 	return true
 }
 
-// state is who has held a lock longest, if somebody holds it.
+// state is who holds a lock, if somebody does.
 func (s *Server) state(name string) (h held, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked++
-	if holders := s.lookLocked(name); len(holders) > 0 {
-		h = holders[0]
+	if found, taken := s.lookLocked(name); taken {
+		h = found
 	}
 	return h, s.token
 }
 
-// Give gives a lock to an owner behind its holders' backs.
+// Give gives a lock to an owner behind its holder's back.
 func (s *Server) Give(name, owner string, lease time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.token++
-	s.putLocked(name, []held{{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)}})
+	s.putLocked(name, held{owner: owner, count: 1, token: s.token, ends: time.Now().Add(lease)})
 }
 
-// Take takes a lock from one of its holders, who is not told.
-func (s *Server) Take(name, owner string) {
+// Take takes a lock from its holder, who is not told.
+func (s *Server) Take(name string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.putLocked(name, slices.DeleteFunc(s.locks[name], func(h held) bool { return h.owner == owner }))
+	delete(s.locks, name)
 }
 
-// Owners are those who hold a lock, the oldest first.
-func (s *Server) Owners(name string) (owners []string) {
+// Owner is who holds a lock; empty: nobody.
+func (s *Server) Owner(name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, h := range s.lookLocked(name) {
-		owners = append(owners, h.owner)
+	h, taken := s.lookLocked(name)
+	if !taken {
+		return ""
 	}
-	return owners
+	return h.owner
 }
 
 // Asked is how many operations there were.

@@ -61,7 +61,8 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--cluster-node-timeout", "1000",
 		"--cluster-replica-validity-factor", "0", "--cluster-replica-no-failover", "yes", // see ReplaceSilent
 	}, replication...)
-	if !strings.HasPrefix(serverVersion(conf.bin), "6.") { // came with 7.0; without it only a spare replica would move
+	version := inspect(conf.bin).Version
+	if !strings.HasPrefix(version, "6.") { // came with 7.0; without it only a spare replica would move
 		flags = append(flags, "--cluster-allow-replica-migration", "no")
 	}
 	lines := make([]string, 0, shards*(1+replicas))
@@ -76,7 +77,7 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 			role = fmt.Sprintf("slave %s 0 0 0 connected", c.nodeID((i-shards)/replicas))
 		}
 		lines = append(lines, fmt.Sprintf("%s 127.0.0.1:%d@%d%s %s", c.nodeID(i), port, port+10000,
-			c.shardOf(conf.bin, i, replicas), role))
+			c.shardOf(version, i, replicas), role))
 		node := conf.server(tb, flags...)
 		node.port = port
 		c.Nodes = append(c.Nodes, node)
@@ -115,8 +116,7 @@ func (c *Cluster) nodeID(i int) string { return fmt.Sprintf("%016x%024x", c.id, 
 // shardOf says in a line of nodes.conf to which shard a node belongs, which servers since 7.2 want to
 // know. Valkey 9 ends at the first SPUBLISH if it does not know its own, and learns it only from
 // replicas.
-func (c *Cluster) shardOf(bin string, node, replicas int) string {
-	version := serverVersion(bin)
+func (c *Cluster) shardOf(version string, node, replicas int) string {
 	if strings.HasPrefix(version, "6.") || strings.HasPrefix(version, "7.0.") {
 		return ""
 	}
@@ -173,13 +173,7 @@ func (c *Cluster) await(tb testing.TB, replicas int) {
 }
 
 // Addrs are the addresses of the nodes, in the order of Nodes.
-func (c *Cluster) Addrs() []string {
-	addrs := make([]string, len(c.Nodes))
-	for i, s := range c.Nodes {
-		addrs[i] = s.Addr()
-	}
-	return addrs
-}
+func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 
 // Client returns a client of the cluster, closed when the test ends. It reloads the map of slots
 // every 500 ms (go-redis' own 60 s would leave it blind to a dead master for that long). change may

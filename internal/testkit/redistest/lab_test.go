@@ -49,26 +49,18 @@ func TestAClockMovesBothWaysAndTimesToLiveWithIt(t *testing.T) {
 	each(t, func(t *testing.T, bin Option, _ Program) {
 		s := Start(t, bin, Clock())
 		rdb, ctx := s.Client(t), t.Context()
-		require.NoError(t, rdb.Set(ctx, "short", "v", 10*time.Second).Err())
-		require.NoError(t, rdb.Set(ctx, "long", "v", time.Minute).Err())
-		s.MoveClock(t, -5*time.Second)
-		require.Greater(t, rdb.PTTL(ctx, "short").Val(), 10*time.Second, "later by the server's clock")
-		s.MoveClock(t, 16*time.Second)
-		require.ErrorIs(t, rdb.Get(ctx, "short").Err(), redis.Nil, "11 s have passed on the server")
+		require.NoError(t, rdb.Set(ctx, "short", "v", 100*time.Second).Err())
+		require.NoError(t, rdb.Set(ctx, "long", "v", 1000*time.Second).Err())
+		require.LessOrEqual(t, rdb.PTTL(ctx, "short").Val(), 100*time.Second, "control: as on the machine")
+		s.MoveClock(t, -50*time.Second)
+		require.Greater(t, rdb.PTTL(ctx, "short").Val(), 100*time.Second, "later by the server's clock")
+		s.MoveClock(t, 160*time.Second)
+		require.ErrorIs(t, rdb.Get(ctx, "short").Err(), redis.Nil, "110 s have passed on the server")
 		require.Equal(t, "v", rdb.Get(ctx, "long").Val())
 		ahead := time.Until(rdb.Time(ctx).Val())
-		require.Greater(t, ahead, 5*time.Second)
-		require.Less(t, ahead, 12*time.Second)
+		require.Greater(t, ahead, 50*time.Second)
+		require.Less(t, ahead, 120*time.Second)
 	})
-}
-
-// The control of the test above: without a move the key stays.
-func TestAClockThatIsNotMovedIsTheMachines(t *testing.T) {
-	s := Start(t, Clock())
-	rdb := s.Client(t)
-	require.NoError(t, rdb.Set(t.Context(), "short", "v", 10*time.Second).Err())
-	require.Equal(t, "v", rdb.Get(t.Context(), "short").Val())
-	require.LessOrEqual(t, rdb.PTTL(t.Context(), "short").Val(), 10*time.Second)
 }
 
 func TestTLSAsksForACertificateOfTheAuthority(t *testing.T) {
@@ -89,63 +81,4 @@ func TestTLSAsksForACertificateOfTheAuthority(t *testing.T) {
 		require.Error(t, ping(stranger), "a certificate of another authority")
 		require.Error(t, ping(nil), "no TLS")
 	})
-}
-
-func TestCommandReachesTheServer(t *testing.T) {
-	each(t, func(t *testing.T, bin Option, _ Program) {
-		s := Start(t, bin, Debug())
-		require.Equal(t, "OK", s.Command(t, "CONFIG", "SET", "maxclients", "77"))
-		require.Equal(t, []any{"maxclients", "77"}, s.Command(t, "CONFIG", "GET", "maxclients"))
-		require.Equal(t, "OK", s.Command(t, "DEBUG", "SLEEP", "0"))
-		require.Equal(t, "OK", s.Command(t, "ACL", "SETUSER", "x", "on", "nopass", "+ping"))
-		_, err := s.Try("GET")
-		require.ErrorContains(t, err, "wrong number")
-		require.Equal(t, "master", s.Field(t, "replication", "role"))
-	})
-}
-
-func TestMastersAreIndependent(t *testing.T) {
-	masters := StartMasters(t, 3)
-	masters[0].Command(t, "SET", "k", "v")
-	require.Equal(t, "v", masters[0].Command(t, "GET", "k"))
-	require.Nil(t, masters[1].Command(t, "GET", "k"))
-	require.Nil(t, masters[2].Command(t, "GET", "k"))
-}
-
-func TestReplicatedKeepsWhatWasReplicatedAndLosesTheRest(t *testing.T) {
-	each(t, func(t *testing.T, bin Option, _ Program) {
-		r := StartReplicated(t, 2, bin)
-		rdb, ctx := r.Client(t), t.Context()
-		old := r.Primary()
-		require.NoError(t, rdb.Set(ctx, "kept", "v", time.Minute).Err())
-		r.AwaitReplicas(ctx, t)
-		for _, s := range r.Replicas() {
-			r.Detach(t, s)
-		}
-		require.NoError(t, rdb.Set(ctx, "lost", "v", time.Minute).Err())
-		promoted := r.Failover(t)
-		require.Same(t, r.Nodes[1], promoted)
-		require.Same(t, promoted, r.Primary())
-		require.Eventually(t, func() bool { return rdb.Set(ctx, "new", "v", time.Minute).Err() == nil }, 5*time.Second,
-			2*time.Millisecond, "READONLY turns the client to the new primary")
-		require.Equal(t, "v", rdb.Get(ctx, "kept").Val())
-		require.ErrorIs(t, rdb.Get(ctx, "lost").Err(), redis.Nil)
-		require.Equal(t, "v", promoted.Command(t, "GET", "new"))
-		r.Rejoin(t, old)
-		require.Nil(t, old.Command(t, "GET", "lost"), "the old primary forgets, too")
-		r.AwaitReplicas(ctx, t)
-	})
-}
-
-// The control of the test above: with the links in place nothing is lost.
-func TestReplicatedLosesNothingThatReplicasHave(t *testing.T) {
-	r := StartReplicated(t, 1)
-	rdb := r.Client(t)
-	require.NoError(t, rdb.Set(t.Context(), "k", "v", time.Minute).Err())
-	r.AwaitReplicas(t.Context(), t)
-	r.Primary().Kill()
-	promoted := r.Failover(t)
-	require.Equal(t, "v", promoted.Command(t, "GET", "k"))
-	require.Eventually(t, func() bool { return rdb.Get(t.Context(), "k").Val() == "v" }, 5*time.Second,
-		2*time.Millisecond)
 }

@@ -45,7 +45,7 @@ func configure(tb testing.TB, opts []Option) config {
 	if c.bin == "" {
 		c.bin = binary(tb)
 	}
-	if c.debug && !strings.HasPrefix(serverVersion(c.bin), "6.") { // 6.0 knows no such option and allows it anyway
+	if c.debug && !strings.HasPrefix(inspect(c.bin).Version, "6.") { // 6.0 knows no such option and allows it anyway
 		c.args = append(c.args, "--enable-debug-command", "local")
 	}
 	return c

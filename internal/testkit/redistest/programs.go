@@ -3,6 +3,7 @@ package redistest
 import (
 	"cmp"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -44,8 +45,8 @@ func Programs(tb testing.TB) []Program {
 	}
 	var all []Program
 	for _, path := range paths {
-		p, ok := inspect(path)
-		if !ok {
+		p := inspect(path)
+		if p.Version == "" {
 			tb.Fatalf("%s --version does not name a version", path)
 		}
 		if !slices.ContainsFunc(all, func(q Program) bool { return p.Name == q.Name }) {
@@ -61,14 +62,17 @@ func Programs(tb testing.TB) []Program {
 	return all
 }
 
-// inspect asks a program what it is.
-func inspect(path string) (Program, bool) {
-	p := Program{Path: path, Version: serverVersion(path), Valkey: isValkey(path)}
-	p.Name = "redis-" + p.Version
-	if p.Valkey {
-		p.Name = "valkey-" + p.Version
+// inspect asks a program what it is, without starting a server. It is for command lines that depend on the version;
+// everything else asks the running server. Version is empty if it does not say.
+func inspect(path string) Program {
+	out, _ := exec.Command(path, "--version").Output() // then it does not say
+	_, version, _ := strings.Cut(string(out), "v=")
+	version, _, _ = strings.Cut(version, " ")
+	name, valkey := "redis-", strings.HasPrefix(string(out), "Valkey")
+	if valkey {
+		name = "valkey-"
 	}
-	return p, p.Version != ""
+	return Program{Path: path, Name: name + version, Version: version, Valkey: valkey}
 }
 
 // compareVersions compares dotted numbers number by number: 8.10 is after 8.6.

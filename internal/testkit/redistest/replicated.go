@@ -116,14 +116,6 @@ func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	return nil
 }
 
-// Rejoin makes a server that was dead, paused or promoted by mistake a replica of the primary and
-// waits until it follows.
-func (r *Replicated) Rejoin(tb testing.TB, s *Server) {
-	tb.Helper()
-	s.Command(tb, "REPLICAOF", "127.0.0.1", strconv.Itoa(r.Primary().port))
-	awaitLink(tb, s)
-}
-
 // Client returns a client that connects to whichever server is the primary when it dials, as one
 // does that knows the primary by a name or an address that moves. It is closed when the test ends.
 // Connections to a former primary are given up when they break, or when it says that it is

@@ -82,13 +82,7 @@ func (s *Server) sentinelConf() (path string, err error) {
 }
 
 // Addrs are the addresses of the Sentinels.
-func (s *Sentinel) Addrs() []string {
-	var addrs []string
-	for _, sentinel := range s.Sentinels {
-		addrs = append(addrs, sentinel.Addr())
-	}
-	return addrs
-}
+func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
 // Client returns a client that asks the Sentinels for the primary, closed when the test ends.
 // change may alter the options before use.

@@ -39,6 +39,18 @@ func Start(tb testing.TB, opts ...Option) *Server {
 	return startServer(tb, configure(tb, opts))
 }
 
+// StartMasters starts n servers that know nothing of each other, as a quorum lock wants them. Each
+// is killed when the test ends.
+func StartMasters(tb testing.TB, n int, opts ...Option) []*Server {
+	tb.Helper()
+	c := configure(tb, opts)
+	masters := make([]*Server, n)
+	for i := range masters {
+		masters[i] = startServer(tb, c)
+	}
+	return masters
+}
+
 // startServer starts one server of a config, with args before the config's own.
 func startServer(tb testing.TB, c config, args ...string) *Server {
 	tb.Helper()

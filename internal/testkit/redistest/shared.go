@@ -24,17 +24,21 @@ var shared struct {
 // stopped.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
-	bin := binary(tb)
+	s, err := theShared(binary(tb))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return s
+}
+
+func theShared(bin string) (*Server, error) {
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.tried {
 		shared.tried = true
 		shared.server, shared.err = startShared(bin)
 	}
-	if shared.err != nil {
-		tb.Fatal(shared.err)
-	}
-	return shared.server
+	return shared.server, shared.err
 }
 
 func startShared(bin string) (*Server, error) {

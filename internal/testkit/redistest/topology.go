@@ -2,9 +2,7 @@ package redistest
 
 import (
 	"context"
-	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -16,22 +14,12 @@ func noMaintNotifications() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// serverVersion asks a binary for its version without starting a server, empty if it does not say.
-// It is for command lines that depend on the version; everything else asks the running server.
-func serverVersion(bin string) string {
-	out, err := exec.Command(bin, "--version").Output()
-	if err != nil {
-		return ""
+// addrs are the addresses of servers.
+func addrs(servers []*Server) (list []string) {
+	for _, s := range servers {
+		list = append(list, s.Addr())
 	}
-	_, v, _ := strings.Cut(string(out), "v=")
-	v, _, _ = strings.Cut(v, " ")
-	return v
-}
-
-// isValkey asks a binary whether it is Valkey.
-func isValkey(bin string) bool {
-	out, err := exec.Command(bin, "--version").Output()
-	return err == nil && strings.HasPrefix(string(out), "Valkey")
+	return list
 }
 
 // role is "master", "slave" or, if the server does not answer, empty.
