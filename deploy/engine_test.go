@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/prometheus/storage"
 	"github.com/prometheus/prometheus/tsdb/chunkenc"
 	"github.com/prometheus/prometheus/tsdb/chunks"
-	"github.com/prometheus/prometheus/util/annotations"
 	"github.com/stretchr/testify/require"
 )
 
@@ -36,12 +35,13 @@ func (s sample) Copy() chunks.Sample           { return s }
 
 // memory is what Prometheus would have stored: samples by their labels.
 type memory struct {
+	storage.MockQuerier
 	names   map[uint64]labels.Labels
 	samples map[uint64][]chunks.Sample
 }
 
 func newMemory() *memory {
-	return &memory{map[uint64]labels.Labels{}, map[uint64][]chunks.Sample{}}
+	return &memory{names: map[uint64]labels.Labels{}, samples: map[uint64][]chunks.Sample{}}
 }
 
 // add appends a sample, which is later than all of its series.
@@ -54,7 +54,7 @@ func (m *memory) add(l labels.Labels, at time.Time, v float64) {
 func (m *memory) Querier(int64, int64) (storage.Querier, error) { return m, nil }
 
 func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
-	found := &seriesSet{}
+	found := &seriesSet{SeriesSet: storage.EmptySeriesSet()}
 	for hash, l := range m.names {
 		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) }) {
 			found.list = append(found.list, storage.NewListSeries(l, m.samples[hash]))
@@ -64,19 +64,10 @@ func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, match
 	return found
 }
 
-func (m *memory) LabelValues(context.Context, string, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (m *memory) LabelNames(context.Context, *storage.LabelHints, ...*labels.Matcher) ([]string, annotations.Annotations, error) {
-	return nil, nil, nil
-}
-
-func (m *memory) Close() error { return nil }
-
 type seriesSet struct {
-	list []storage.Series
-	now  storage.Series
+	storage.SeriesSet // an empty one, for what follows
+	list              []storage.Series
+	now               storage.Series
 }
 
 func (s *seriesSet) Next() bool {
@@ -87,9 +78,7 @@ func (s *seriesSet) Next() bool {
 	return true
 }
 
-func (s *seriesSet) At() storage.Series                { return s.now }
-func (s *seriesSet) Err() error                        { return nil }
-func (s *seriesSet) Warnings() annotations.Annotations { return nil }
+func (s *seriesSet) At() storage.Series { return s.now }
 
 // newEngine is Prometheus's, as it is set by default.
 func newEngine(t *testing.T) *promql.Engine {

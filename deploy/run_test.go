@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/holdfastprom"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -86,10 +87,7 @@ func (r *run) until(t *testing.T, atLeast float64, name string, labels map[strin
 // client makes one of the service's.
 func client(t *testing.T, server *redistest.Server, o *holdfast.Observer) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
-	return c
+	return kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
 }
 
 // live does what a service does with locks: they are granted, contended, handed on, renewed, refused,
@@ -104,9 +102,8 @@ func live(t *testing.T) *run {
 	r.scrape(t)
 
 	orders := rlock.New(one, "orders:1")
-	hold, err := orders.Lock(ctx)
-	require.NoError(t, err)
-	_, err = rlock.New(two, "orders:1").TryLock(ctx)
+	hold := kindtest.Lock(t, orders)
+	_, err := rlock.New(two, "orders:1").TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	_, err = rlock.New(two, "orders:1").Lock(ctx, holdfast.Wait(time.Millisecond))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -126,8 +123,7 @@ func live(t *testing.T) *run {
 			}
 		})
 	}
-	fair, err := fairlock.New(two, "mail:1").Lock(ctx)
-	require.NoError(t, err)
+	fair := kindtest.Lock(t, fairlock.New(two, "mail:1"))
 	r.until(t, 3, "holdfast_lock_waiting", map[string]string{"kind": "rlock", "class": "orders"})
 	r.until(t, 2, "holdfast_lock_renewals_total", map[string]string{"outcome": "in_time"})
 	require.Equal(t, 1.0, r.value(t, "holdfast_lock_held", map[string]string{"kind": "rlock", "class": "orders"}))

@@ -139,12 +139,12 @@ func TestStuck(t *testing.T) {
 		return err
 	}
 	for title, row := range map[string]struct {
-		opts []holdfasttest.Option
-		play func(s *holdfasttest.Server)
-		said []string // of the failure; none: there is no failure
-		not  string   // is not said; empty: it does not matter
+		after time.Duration // for how long a call may wait
+		play  func(s *holdfasttest.Server)
+		said  []string // of the failure; none: there is no failure
+		not   string   // is not said; empty: it does not matter
 	}{
-		"itself": {nil, func(s *holdfasttest.Server) {
+		"itself": {time.Hour, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
 			h := locked(t, rlock.New(c, "a"))
 			start := time.Now()
@@ -152,42 +152,42 @@ func TestStuck(t *testing.T) {
 			require.Equal(t, time.Hour, time.Since(start))
 			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrClosed)
 		}, []string{"wait for each other", "by the same goroutine", "end_synctest_test.go"}, ""},
-		"a limit": {nil, func(s *holdfasttest.Server) {
+		"a limit": {time.Minute, func(s *holdfasttest.Server) {
 			h := locked(t, rlock.New(s.Client(nil), "a"))
-			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(61*time.Minute)), holdfast.ErrNotAcquired)
+			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a"), holdfast.Wait(61*time.Second)), holdfast.ErrNotAcquired)
 			require.NoError(t, h.Unlock(ctx))
 		}, nil, ""},
-		"another goroutine works": {nil, func(s *holdfasttest.Server) {
+		"another goroutine works": {time.Minute, func(s *holdfasttest.Server) {
 			h := locked(t, rlock.New(s.Client(nil), "a"))
 			wait := s.Queue("a", func() { require.NoError(t, lock(rlock.New(s.Client(nil), "a"))) })
-			time.Sleep(59 * time.Minute)
+			time.Sleep(59 * time.Second)
 			require.NoError(t, h.Unlock(ctx))
 			wait()
 		}, nil, ""},
-		"for ever": {nil, func(s *holdfasttest.Server) {
+		"for ever": {time.Minute, func(s *holdfasttest.Server) {
 			h := locked(t, rlock.New(s.Client(nil), "a"))
 			s.Queue("a", func() { require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed) })()
 			_ = h
-		}, []string{"has waited for 1h0m0s of the bubble's time", "for the hold"}, ""},
-		"somebody who does not leave": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
+		}, []string{"has waited for 1m0s of the bubble's time", "for the hold"}, ""},
+		"somebody who does not leave": {time.Minute, func(s *holdfasttest.Server) {
 			s.Occupy("a", 0)
 			require.ErrorIs(t, lock(fairlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 		}, []string{"has waited for 1m0s of the bubble's time", "occupies the name"}, ""},
-		"somebody whose lease has ended": {nil, func(s *holdfasttest.Server) {
-			release := s.Occupy("a", time.Minute)
+		"somebody whose lease has ended": {time.Minute, func(s *holdfasttest.Server) {
+			release := s.Occupy("a", 10*time.Second)
 			h := locked(t, rlock.New(s.Client(nil), "a"))
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 			release()
 			_ = h
 		}, []string{"for the hold"}, "occupies the name"},
-		"somebody who has lost it": {nil, func(s *holdfasttest.Server) {
+		"somebody who has lost it": {time.Minute, func(s *holdfasttest.Server) {
 			s.Occupy("a", 0)
 			s.Lose("a")
 			h := locked(t, rlock.New(s.Client(nil), "a"))
 			require.ErrorIs(t, lock(rlock.New(s.Client(nil), "a")), holdfast.ErrClosed)
 			_ = h
 		}, []string{"for the hold"}, "occupies the name"},
-		"a candidate": {[]holdfasttest.Option{holdfasttest.StuckAfter(time.Minute)}, func(s *holdfasttest.Server) {
+		"a candidate": {time.Minute, func(s *holdfasttest.Server) {
 			leads, err := election.New(s.Client(nil), "a").Campaign(ctx, "one")
 			require.NoError(t, err)
 			wait := s.Queue("a", func() {
@@ -199,7 +199,7 @@ func TestStuck(t *testing.T) {
 			require.NoError(t, leads.Unlock(ctx))
 			wait()
 		}, nil, ""},
-		"switched off": {[]holdfasttest.Option{holdfasttest.StuckAfter(-1)}, func(s *holdfasttest.Server) {
+		"switched off": {-1, func(s *holdfasttest.Server) {
 			c := s.Client(nil)
 			h := locked(t, rlock.New(c, "a"))
 			time.AfterFunc(61*time.Minute, func() { _ = h.Unlock(ctx) })
@@ -207,7 +207,13 @@ func TestStuck(t *testing.T) {
 		}, nil, ""},
 	} {
 		t.Run(title, func(t *testing.T) {
-			said := recorded(t, func(r *recorder) { row.play(holdfasttest.New(r, row.opts...)) })
+			said := recorded(t, func(r *recorder) {
+				if row.after == time.Hour {
+					row.play(holdfasttest.New(r)) // which is the default
+				} else {
+					row.play(holdfasttest.New(r, holdfasttest.StuckAfter(row.after)))
+				}
+			})
 			if row.said == nil {
 				require.Empty(t, said)
 			}

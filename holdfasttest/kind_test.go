@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfasttest"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -29,52 +30,29 @@ func hashOf(fields ...any) func(t *testing.T, rdb redis.UniversalClient, name st
 	}
 }
 
+type lockOf = func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker
+
+func of[L holdfast.Locker](newLock func(*holdfast.Client, string, ...holdfast.Option) L) lockOf {
+	return func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
+		return newLock(c, name, o...)
+	}
+}
+
 // TestKind: what every kind of lock promises, it promises on the double, in the time of the
 // machine.
 func TestKind(t *testing.T) {
-	type lockOf func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker
-	type count func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error)
-	listeners := func(channel string) count {
-		return func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-			n, err := rdb.PubSubNumSub(ctx, channel+"{"+name+"}").Result()
-			return n[channel+"{"+name+"}"], err
-		}
-	}
 	for kind, k := range map[string]struct {
-		make    lockOf
-		waiters count
-		lose    func(t *testing.T, rdb redis.UniversalClient, name string)
+		make lockOf
+		lose func(t *testing.T, rdb redis.UniversalClient, name string)
 	}{
-		"rlock": {
-			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
-				return rlock.New(c, name, o...)
-			},
-			listeners("redisson_lock__channel:"), hashOf(stranger+":47", 1),
-		},
-		"fairlock": {
-			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
-				return fairlock.New(c, name, o...)
-			},
-			func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-				return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Result()
-			}, hashOf(stranger+":47", 1),
-		},
-		"rwlock": {
-			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
-				return rwlock.New(c, name, o...)
-			},
-			func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-				n, err := listeners("redisson_rwlock:")(ctx, rdb, name)
-				return min(n, rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val()), err
-			}, hashOf("mode", "write", stranger+":47:write", 1),
-		},
+		"rlock":    {of(rlock.New), hashOf(stranger+":47", 1)},
+		"fairlock": {of(fairlock.New), hashOf(stranger+":47", 1)},
+		"rwlock":   {of(rwlock.New), hashOf("mode", "write", stranger+":47:write", 1)},
 		"semaphore": {
 			func(c *holdfast.Client, name string, o ...holdfast.Option) holdfast.Locker {
 				return semaphore.New(c, name, 1, o...)
 			},
-			func(ctx context.Context, rdb redis.UniversalClient, name string) (int64, error) {
-				return rdb.ZCard(ctx, "holdfast_semaphore_queue:{"+name+"}").Result()
-			}, func(t *testing.T, rdb redis.UniversalClient, name string) {
+			func(t *testing.T, rdb redis.UniversalClient, name string) {
 				ends := "{" + name + "}:timeout"
 				require.NoError(t, rdb.Del(t.Context(), ends).Err())
 				require.NoError(t, rdb.Set(t.Context(), name, 0, time.Hour).Err())
@@ -87,6 +65,8 @@ func TestKind(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			s := holdfasttest.New(t, holdfasttest.AllowHeld(), holdfasttest.StuckAfter(-1))
+			i, err := inspect.New(s.Redis(), nil)
+			require.NoError(t, err)
 			all := s.Inject(holdfasttest.Fault{Times: -1, Delay: time.Nanosecond}) // counts
 			kindtest.Run(t, kindtest.Kind{
 				Name: kind, Lease: 2 * time.Second, Once: kind == "semaphore",
@@ -101,9 +81,15 @@ func TestKind(t *testing.T) {
 					}
 				},
 				Waiters: func(t *testing.T, name string) int {
-					n, err := k.waiters(t.Context(), s.Redis(), name)
+					l, err := i.Lock(t.Context(), name)
 					require.NoError(t, err)
-					return int(n)
+					switch {
+					case l.Waiters < 0: // without places
+						return l.Listening
+					case kind == "rwlock":
+						return min(l.Waiters, l.Listening)
+					}
+					return l.Waiters
 				},
 				Lose: func(t *testing.T, name string) { k.lose(t, s.Redis(), name) },
 				Sent: func(t *testing.T) int64 { return int64(all.Hits()) },

@@ -59,3 +59,20 @@ func occupy(t *testing.T, make func(*holdfast.Client, string) holdfast.Locker,
 		})
 	}
 }
+
+// TestTokensGrow: each grant has a greater token, also within one moment of a bubble, and where the server
+// has forgotten the last one.
+func TestTokensGrow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t, holdfasttest.AllowHeld())
+		last := uint64(0)
+		for range 5 {
+			for kind, make := range kinds {
+				h := locked(t, make(s.Client(nil), kind))
+				require.Greater(t, h.Token(), last, kind)
+				last = h.Token()
+				require.NoError(t, s.Redis().FlushAll(t.Context()).Err())
+			}
+		}
+	})
+}

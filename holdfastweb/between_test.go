@@ -3,7 +3,6 @@ package holdfastweb_test
 import (
 	"compress/gzip"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -19,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -76,10 +76,9 @@ func TestBehindProxies(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			srv := redistest.Shared(t)
-			client := newClient(t, srv.Client(t))
+			client := kindtest.NewClient(t, srv.Client(t), nil)
 			name := "a/../%2f?&#" + t.Name()
-			h, err := rlock.New(client, name).Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, rlock.New(client, name))
 			page := newPage(t, srv.Client(t), quick(holdfastweb.Options{Permit: anybody}))
 			service := httptest.NewUnstartedServer(c.wrap(page))
 			service.EnableHTTP2 = c.h2
@@ -130,25 +129,6 @@ func fetched(t *testing.T, method, url string, status int, header ...string) str
 	return string(body)
 }
 
-// empty answers as a Redis without keys.
-type empty struct{}
-
-func (empty) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (empty) ProcessHook(redis.ProcessHook) redis.ProcessHook {
-	return func(_ context.Context, cmd redis.Cmder) error {
-		if scan, is := cmd.(*redis.ScanCmd); is {
-			scan.SetVal(nil, 0)
-			return nil
-		}
-		return fmt.Errorf("not expected: %s", cmd)
-	}
-}
-
-func (empty) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // timed notes when something was written to it.
 type timed struct {
 	*httptest.ResponseRecorder
@@ -160,23 +140,46 @@ func (w *timed) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// TestIdleStreamIsHeard: where there is nothing new a stream says so, soon enough for a proxy that cuts what was
-// silent for five seconds.
-func TestIdleStreamIsHeard(t *testing.T) {
+// stream is what a live page sends in a minute, of a Redis with keys and no locks that answers each of so many
+// steps through its keys after a while.
+func stream(t *testing.T, steps int, each time.Duration) *timed {
+	t.Helper()
+	w := &timed{ResponseRecorder: httptest.NewRecorder()}
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it
 		defer rdb.Close()
-		rdb.AddHook(empty{})
+		step := 0
+		rdb.AddHook(redistest.Around(func(_ func() error, cmds ...redis.Cmder) error {
+			time.Sleep(each)
+			step++
+			cmds[0].(*redis.ScanCmd).SetVal(nil, uint64(step%steps)) //nolint:gosec // few
+			return nil
+		}))
 		page, err := holdfastweb.New(rdb, &holdfastweb.Options{Every: time.Hour})
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		w := &timed{ResponseRecorder: httptest.NewRecorder()}
 		page.ServeHTTP(w, httptest.NewRequestWithContext(ctx, http.MethodGet, "/events", nil))
 		page.Close()
-		require.Greater(t, len(w.at), 10)
-		for n := range w.at[1:] {
-			require.LessOrEqual(t, w.at[n+1].Sub(w.at[n]), 3*time.Second)
-		}
 	})
+	return w
+}
+
+// TestIdleStreamIsHeard: where there is nothing new a stream says so, soon enough for a proxy that cuts what was
+// silent for five seconds.
+func TestIdleStreamIsHeard(t *testing.T) {
+	w := stream(t, 1, 0)
+	require.Greater(t, len(w.at), 10)
+	for n := range w.at[1:] {
+		require.LessOrEqual(t, w.at[n+1].Sub(w.at[n]), 3*time.Second)
+	}
+}
+
+// TestFarServerIsNotSilent: many keys and no locks take a server that is far away longer than the page takes
+// to call one silent. It has answered all the while. The control takes as long for one answer.
+func TestFarServerIsNotSilent(t *testing.T) {
+	far, silent := stream(t, 70, 160*time.Millisecond).Body.String(), stream(t, 1, 70*160*time.Millisecond).Body.String()
+	require.NotContains(t, far, "has owed an answer")
+	require.Contains(t, far, "No locks that anybody has")
+	require.Contains(t, silent, "has owed an answer", "control")
 }

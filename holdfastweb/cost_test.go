@@ -1,10 +1,7 @@
 package holdfastweb_test
 
 import (
-	"context"
-	"flag"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,17 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-var patient = flag.Bool("patient", false, "measure also what the page costs by default, which takes a minute or two")
-
-// worked is for how long a server was at work for everything but this question, by its own account.
-func worked(t *testing.T, rdb *redis.Client) (sum time.Duration) {
+// worked is for how long a server was at work for everything but this question.
+func worked(t *testing.T, srv *redistest.Server) (sum time.Duration) {
 	t.Helper()
-	info, err := rdb.Info(context.Background(), "commandstats").Result()
-	require.NoError(t, err)
-	for _, m := range regexp.MustCompile(`cmdstat_(scan|eval\w*|get|hello|ping|client\S*):calls=\d+,usec=(\d+)`).FindAllStringSubmatch(info, -1) {
-		usec, err := strconv.ParseInt(m[2], 10, 64)
-		require.NoError(t, err)
-		sum += time.Duration(usec) * time.Microsecond
+	for _, took := range srv.CommandTime(t) {
+		sum += took
 	}
 	return sum
 }
@@ -47,8 +38,7 @@ func fill(t *testing.T, rdb *redis.Client, locks, others int) {
 func share(t *testing.T, locks, others int, o holdfastweb.Options, lists int64) float64 {
 	t.Helper()
 	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	fill(t, rdb, locks, others)
+	fill(t, srv.Client(t), locks, others)
 	page := newPage(t, srv.Client(t), &o)
 	url := served(t, page).URL
 	for n := range 10 {
@@ -62,33 +52,25 @@ func share(t *testing.T, locks, others int, o holdfastweb.Options, lists int64) 
 		require.Eventually(t, func() bool { return scans() >= n }, 10*patience, 20*time.Millisecond, "lists are taken")
 	}
 	within(1)
-	before, from, begun := worked(t, rdb), time.Now(), scans()
+	before, from, begun := worked(t, srv), time.Now(), scans()
 	within(begun + perList*lists)
-	return (worked(t, rdb) - before).Seconds() / time.Since(from).Seconds()
+	return (worked(t, srv) - before).Seconds() / time.Since(from).Seconds()
 }
 
 // TestShare: a page that ten people look at has a server at work for no more of the time than it may. The
 // control spares nobody, and has it at work for longer.
 func TestShare(t *testing.T) {
-	locks, others := 500, 5000
-	if *patient {
-		locks, others = 1000, 10_000
+	const locks, others = 500, 5000
+	allowed := 0.1
+	if testing.Short() {
+		allowed = 0.3 // its pauses are a fifth as long
 	}
 	all := share(t, locks, others, *quick(holdfastweb.Options{}), 5)
-	shares := []float64{0.1}
-	if testing.Short() {
-		shares[0] = 0.3 // its pauses are a fifth as long
-	}
-	if *patient {
-		shares = append(shares, 0.01)
-	}
-	for _, allowed := range shares {
-		part := share(t, locks, others, holdfastweb.Options{Share: allowed}, 1)
-		fmt.Printf("proof: a live page of %d locks among %d keys, ten viewers: of %.0f %% the server works %.2f %% of the time for it; "+
-			"without pauses %.0f %%\n", locks, 2*locks+others, allowed*100, part*100, all*100)
-		require.Less(t, part, allowed)
-		require.Greater(t, all, part)
-	}
+	part := share(t, locks, others, holdfastweb.Options{Share: allowed}, 1)
+	fmt.Printf("proof: a live page of %d locks among %d keys, ten viewers: of %.0f %% the server works %.2f %% of the time for it; "+
+		"without pauses %.0f %%\n", locks, 2*locks+others, allowed*100, part*100, all*100)
+	require.Less(t, part, allowed)
+	require.Greater(t, all, part)
 }
 
 // TestManyLocks: no page has more rows than it may, and a list that is cut says so.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -39,9 +40,8 @@ func standing(t *testing.T, rdb *redis.Client, name string) bool {
 func TestEnd(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb, log, name := srv.Client(t), &notes{}, t.Name()
-	client := newClient(t, srv.Client(t))
-	h, err := rlock.New(client, name).Lock(t.Context())
-	require.NoError(t, err)
+	client := kindtest.NewClient(t, srv.Client(t), nil)
+	h := kindtest.Lock(t, rlock.New(client, name))
 	right := endOf(h, name, h.Token())
 	readOnly := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger()}))
 	strict := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger(), Permit: func(*http.Request, string) (string, bool) { return "mallory", false }}))
@@ -95,8 +95,7 @@ func TestEnd(t *testing.T) {
 	a = ask(t, page, "POST", right)
 	require.Equal(t, http.StatusConflict, a.StatusCode, "nobody has it any more")
 
-	h, err = rlock.New(newClient(t, srv.Client(t)), name).Lock(t.Context()) // the first one does not know yet
-	require.NoError(t, err)
+	h = kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), name)) // the first one does not know yet
 	a = ask(t, page, "POST", endOf(h, name, h.Token()), "Origin", "https://ops.example", "Sec-Fetch-Site", "cross-site")
 	require.Equal(t, http.StatusOK, a.StatusCode, "a trusted origin")
 }
@@ -104,11 +103,9 @@ func TestEnd(t *testing.T) {
 // TestEndOfOneReader: the other one reads on.
 func TestEndOfOneReader(t *testing.T) {
 	srv := redistest.Shared(t)
-	client, other := newClient(t, srv.Client(t)), newClient(t, srv.Client(t))
-	one, err := rwlock.New(client, t.Name()).RLocker().Lock(t.Context())
-	require.NoError(t, err)
-	two, err := rwlock.New(other, t.Name()).RLocker().Lock(t.Context())
-	require.NoError(t, err)
+	client, other := kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil)
+	one := kindtest.Lock(t, rwlock.New(client, t.Name()).RLocker())
+	two := kindtest.Lock(t, rwlock.New(other, t.Name()).RLocker())
 	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{Permit: anybody}))
 	body := get(t, page, "/lock?name="+t.Name()).body
 	links := regexp.MustCompile(`href="(end\?[^"]*)"`).FindAllStringSubmatch(body, -1)

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastweb"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -33,17 +34,14 @@ func rowsOf(a answer) (names []string) {
 func TestListOfAllKinds(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx, rdb, log := t.Context(), srv.Client(t), &notes{}
-	one, two := newClient(t, srv.Client(t)), newClient(t, srv.Client(t))
-	h, err := rlock.New(one, "plain").Lock(ctx)
-	require.NoError(t, err)
-	_, err = fairlock.New(one, "fair").Lock(ctx)
-	require.NoError(t, err)
-	waitOn(t, fairlock.New(two, "fair"))
+	one, two := kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil)
+	h := kindtest.Lock(t, rlock.New(one, "plain"))
+	kindtest.Lock(t, fairlock.New(one, "fair"))
+	kindtest.Begin(t.Context(), t, fairlock.New(two, "fair").Lock)
 	for range 2 {
-		_, err = rwlock.New(one, "rw").RLocker().Lock(ctx)
-		require.NoError(t, err)
+		kindtest.Lock(t, rwlock.New(one, "rw").RLocker())
 	}
-	_, err = semaphore.New(one, "permits", 5).Acquire(ctx, 2)
+	_, err := semaphore.New(one, "permits", 5).Acquire(ctx, 2)
 	require.NoError(t, err)
 	_, err = election.New(one, "leader").Campaign(ctx, "host-1")
 	require.NoError(t, err)

@@ -1,7 +1,6 @@
 package holdfastweb_test
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"net/http"
@@ -14,7 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastweb"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -27,14 +25,6 @@ const patience = 30 * time.Second
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
-}
-
-func newClient(t testing.TB, rdb redis.UniversalClient) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
 }
 
 // quick are options with which a page spares no server, so that tests need not wait.
@@ -95,12 +85,3 @@ func (n *notes) String() string {
 }
 
 func (n *notes) logger() *slog.Logger { return slog.New(slog.NewTextHandler(n, nil)) }
-
-// waitOn locks in a goroutine that ends with the test.
-func waitOn(t *testing.T, l holdfast.Locker) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	t.Cleanup(func() { cancel(); <-done })
-	go func() { defer close(done); _, _ = l.Lock(ctx) }()
-}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -17,8 +18,7 @@ import (
 // TestMounted: at the root, below a path with it or without, and where a slash is missing.
 func TestMounted(t *testing.T) {
 	srv := redistest.Shared(t)
-	_, err := rlock.New(newClient(t, srv.Client(t)), t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()))
 	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{}))
 	below, exact := http.NewServeMux(), http.NewServeMux()
 	below.Handle("/a/b/", page)

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -108,9 +108,8 @@ func (u update) has(text string) bool {
 // asks Redis when nobody watches.
 func TestStreams(t *testing.T) {
 	srv := redistest.Start(t)
-	client := newClient(t, srv.Client(t))
-	h, err := rlock.New(client, "a").Lock(t.Context())
-	require.NoError(t, err)
+	client := kindtest.NewClient(t, srv.Client(t), nil)
+	h := kindtest.Lock(t, rlock.New(client, "a"))
 	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{}))
 	url := served(t, page).URL
 	var viewers []*viewer
@@ -122,8 +121,7 @@ func TestStreams(t *testing.T) {
 	}
 	one := watch(t, url+"/events?name=a")
 	one.hears("the lock", func(u update) bool { return strings.Contains(u.Body, h.Owner()) })
-	late, err := rlock.New(client, "b").Lock(t.Context())
-	require.NoError(t, err)
+	late := kindtest.Lock(t, rlock.New(client, "b"))
 	for _, v := range viewers {
 		v.hears("what was taken", func(u update) bool { return u.has(">b</a>") && !u.has(">a</a>") && len(u.Order) == 2 })
 	}
@@ -145,10 +143,7 @@ func TestStreams(t *testing.T) {
 	}
 	eventually(t, "nobody asks any more", func() bool {
 		srv.ResetStats(t)
-		until := time.Now().Add(300 * time.Millisecond) // three times as long as between two lists
-		for time.Now().Before(until) {
-			runtime.Gosched()
-		}
+		<-time.After(300 * time.Millisecond) // three times as long as between two lists
 		return srv.CommandCalls(t)["scan"] == 0
 	})
 }
@@ -170,10 +165,9 @@ func TestViewersAreBounded(t *testing.T) {
 // as TestMain checks.
 func TestSlowViewer(t *testing.T) {
 	srv := redistest.Start(t)
-	client := newClient(t, srv.Client(t))
+	client := kindtest.NewClient(t, srv.Client(t), nil)
 	for n := range 60 {
-		_, err := rlock.New(client, fmt.Sprintf("%d-%s", n, strings.Repeat("x", 60))).Lock(t.Context())
-		require.NoError(t, err)
+		kindtest.Lock(t, rlock.New(client, fmt.Sprintf("%d-%s", n, strings.Repeat("x", 60))))
 	}
 	page := newPage(t, srv.Client(t), quick(holdfastweb.Options{}))
 	web := served(t, page)
@@ -187,8 +181,7 @@ func TestSlowViewer(t *testing.T) {
 	}
 	v := watch(t, web.URL+"/events")
 	v.hears("the first list", func(u update) bool { return len(u.Order) > 0 })
-	_, err := rlock.New(client, "late").Lock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(client, "late"))
 	v.hears("what is new", func(u update) bool { return strings.Contains(u.Head, "61") })
 	page.Close()
 	eventually(t, "the stream ends", func() bool {

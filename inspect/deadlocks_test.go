@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
-	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -22,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -58,14 +57,6 @@ func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
 		require.Fail(t, "no deadlock was heard of")
 	}
 	return holdfast.DeadlockEvent{}
-}
-
-// held is a lock that was taken under a context.
-func held(ctx context.Context, t *testing.T, l holdfast.Locker) *holdfast.Hold {
-	t.Helper()
-	h, err := l.Lock(ctx)
-	require.NoError(t, err)
-	return h
 }
 
 // waitFor has a lock waited for until the function that it returns is called, which waits for the end.
@@ -117,7 +108,7 @@ func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*hol
 	actors, holds := make([]*actor, n), make([]*holdfast.Hold, n)
 	for i := range actors {
 		actors[i] = newActor(t, rdb, fmt.Sprint("actor ", i))
-		holds[i] = held(t.Context(), t, lock(actors[i].Client, i))
+		holds[i] = hold(t, lock(actors[i].Client, i))
 	}
 	for i := range n { // all but the last one: a chain, which is long and no circle
 		if i == n-1 {
@@ -168,8 +159,8 @@ func testDeadlock(t *testing.T, rdb redis.UniversalClient, n int, lock func(*hol
 // testReadersDeadlock: two read one lock, and each wants to write the other's.
 func testReadersDeadlock(t *testing.T, rdb *redis.Client) {
 	a, b := newActor(t, rdb, ""), newActor(t, rdb, "")
-	x := held(t.Context(), t, rwlock.New(a.Client, "read x").RLocker())
-	y := held(t.Context(), t, rwlock.New(b.Client, "read y").RLocker())
+	x := hold(t, rwlock.New(a.Client, "read x").RLocker())
+	y := hold(t, rwlock.New(b.Client, "read y").RLocker())
 	defer waitFor(x.Context(), rwlock.New(a.Client, "read y"))()
 	defer waitFor(y.Context(), rwlock.New(b.Client, "read x"))()
 	require.Equal(t, "read x", a.hears(t).Circle[0].Has)
@@ -179,13 +170,13 @@ func testReadersDeadlock(t *testing.T, rdb *redis.Client) {
 // testDeadlockAtHome: two goroutines of one client, and one that waits for itself under another owner.
 func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	a := newActor(t, rdb, "")
-	x, y := held(t.Context(), t, rlock.New(a.Client, "home x")), held(t.Context(), t, fairlock.New(a.Client, "home y"))
+	x, y := hold(t, rlock.New(a.Client, "home x")), hold(t, fairlock.New(a.Client, "home y"))
 	stop := waitFor(x.Context(), fairlock.New(a.Client, "home y"))
 	defer waitFor(y.Context(), rlock.New(a.Client, "home x"))()
 	require.Len(t, a.hears(t).Circle, 2)
 	stop()
 	b := newActor(t, rdb, "")
-	z := held(t.Context(), t, rlock.New(b.Client, "home z"))
+	z := hold(t, rlock.New(b.Client, "home z"))
 	defer waitFor(holdfast.WithOwner(z.Context()), rlock.New(b.Client, "home z"))()
 	d := b.hears(t)
 	require.Len(t, d.Circle, 1)
@@ -201,7 +192,7 @@ func TestDeadlockWithALimit(t *testing.T) {
 		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(lines(said), nil)),
 		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
 	})
-	h := held(t.Context(), t, rlock.New(c, "limited"))
+	h := hold(t, rlock.New(c, "limited"))
 	var err error
 	for len(heard) == 0 { // on a machine so busy that nobody looked meanwhile it waits again
 		_, err = rlock.New(c, "limited").Lock(holdfast.WithOwner(h.Context()), holdfast.Wait(8*longWait))
@@ -223,34 +214,14 @@ func (l lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestDeadlockBehindACrowd: a circle is seen also where hundreds have waited for longer, for something else.
-func TestDeadlockBehindACrowd(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
-	held(t.Context(), t, fairlock.New(c.Client, "slow"))
-	const crowd = 300
-	for range crowd {
-		defer waitFor(t.Context(), fairlock.New(a.Client, "slow"))()
-	}
-	eventually(t, "all have come", func() bool {
-		l, err := newInspector(t, rdb, nil).Lock(t.Context(), "slow")
-		return err == nil && l.Waiters == crowd
-	})
-	x, y := held(t.Context(), t, rlock.New(a.Client, "x")), held(t.Context(), t, rlock.New(b.Client, "y"))
-	defer waitFor(x.Context(), rlock.New(a.Client, "y"))()
-	defer waitFor(y.Context(), rlock.New(b.Client, "x"))()
-	require.Len(t, a.hears(t).Circle, 2)
-	require.Len(t, b.hears(t).Circle, 2)
-}
-
 // TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The
 // control is in the same clients: they see one when it comes.
 func TestNoDeadlock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
 	ctx := t.Context()
-	x, y, z := held(ctx, t, rlock.New(a.Client, "x")), held(ctx, t, rlock.New(b.Client, "y")), held(ctx, t, rlock.New(c.Client, "z"))
-	shared := held(x.Context(), t, rwlock.New(a.Client, "shared").RLocker())
+	x, y, z := hold(t, rlock.New(a.Client, "x")), hold(t, rlock.New(b.Client, "y")), hold(t, rlock.New(c.Client, "z"))
+	shared := kindtest.Take(x.Context(), t, rwlock.New(a.Client, "shared").RLocker().Lock)
 	defer waitFor(shared.Context(), rlock.New(a.Client, "y"))() // a waits for b, which waits for c, which waits for nobody
 	defer waitFor(y.Context(), fairlock.New(b.Client, "z"))()
 	defer waitFor(ctx, rlock.New(c.Client, "x"))() // of c, and not of who has z
@@ -298,66 +269,6 @@ func numberOf(t *testing.T, rdb *redis.Client, a *actor) (number uint64) {
 	return number
 }
 
-// TestDeadlockOfProcesses: three of them, each with what the next one wants.
-func TestDeadlockOfProcesses(t *testing.T) {
-	if which := os.Getenv("HOLDFAST_TEST_ACTOR"); which != "" {
-		actInACircle(t, os.Getenv("HOLDFAST_TEST_REDIS"), which)
-		return
-	}
-	srv := redistest.Start(t)
-	var group sync.WaitGroup
-	defer group.Wait()
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	for i := range 3 {
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestDeadlockOfProcesses$") //nolint:gosec // this program
-		cmd.Env = append(os.Environ(), fmt.Sprint("HOLDFAST_TEST_ACTOR=", i), "HOLDFAST_TEST_REDIS="+srv.Addr())
-		group.Go(func() {
-			if out, err := cmd.CombinedOutput(); err != nil && ctx.Err() == nil {
-				t.Errorf("%v: %s", err, out)
-			}
-		})
-	}
-	i := newInspector(t, srv.Client(t), nil)
-	var seen []inspect.Deadlock
-	eventually(t, "the circle is seen", func() bool {
-		all, err := i.Deadlocks(ctx)
-		require.NoError(t, err)
-		seen = all
-		return len(all) > 0
-	})
-	require.Len(t, seen, 1)
-	var labels []string
-	for _, b := range seen[0] {
-		labels = append(labels, b.Label)
-	}
-	slices.Sort(labels)
-	require.Equal(t, []string{"process 0", "process 1", "process 2"}, labels)
-	require.NoError(t, srv.Client(t).Set(ctx, "seen", 1, time.Hour).Err())
-	group.Wait() // each has heard of it
-}
-
-// actInACircle is one of the processes. It gives up when it has heard of the deadlock, and all have seen it.
-func actInACircle(t *testing.T, redisAt, which string) {
-	var i int
-	_, err := fmt.Sscan(which, &i)
-	require.NoError(t, err)
-	rdb := redistest.NewClient(t, redisAt)
-	a := newActor(t, rdb, "process "+which)
-	h := held(t.Context(), t, rlock.New(a.Client, fmt.Sprint(i)))
-	require.NoError(t, rdb.Incr(t.Context(), "ready").Err())
-	eventually(t, "all have one", func() bool { n, _ := rdb.Get(t.Context(), "ready").Int(); return n == 3 })
-	stop := waitFor(h.Context(), rlock.New(a.Client, fmt.Sprint((i+1)%3)))
-	require.Len(t, a.hears(t).Circle, 3)
-	require.NoError(t, rdb.Incr(t.Context(), "heard").Err())
-	eventually(t, "all have heard", func() bool {
-		n, _ := rdb.Get(t.Context(), "heard").Int()
-		return n == 3 && rdb.Exists(t.Context(), "seen").Val() == 1
-	})
-	stop()
-	require.NoError(t, h.Unlock(t.Context()))
-}
-
 // TestDeadlockInACluster: what two clients say is in slots of its own, and so are their labels.
 func TestDeadlockInACluster(t *testing.T) {
 	level.ForAll(t)
@@ -379,7 +290,7 @@ func TestDeadlockOfMasters(t *testing.T) {
 	}
 	for i := range 2 {
 		actors = append(actors, newActor(t, masters[0].Client(t), ""))
-		holds = append(holds, held(t.Context(), t, lock(i, i)))
+		holds = append(holds, hold(t, lock(i, i)))
 	}
 	for i := range 2 {
 		defer waitFor(holds[i].Context(), lock(i, 1-i))()
@@ -397,8 +308,8 @@ func TestDeadlockOfMasters(t *testing.T) {
 func TestDeadlockOfReaderInLine(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b := newActor(t, rdb, "a"), newActor(t, rdb, "b")
-	ours := held(t.Context(), t, rlock.New(a.Client, "y"))
-	theirs := held(t.Context(), t, rwlock.New(b.Client, "x"))
+	ours := hold(t, rlock.New(a.Client, "y"))
+	theirs := hold(t, rwlock.New(b.Client, "x"))
 	read := rwlock.New(a.Client, "x").RLocker()
 	defer waitFor(t.Context(), read)() // has nothing else
 	eventually(t, "somebody is in front", func() bool { return (*engine.Client)(a.Client).InLine("x") == 1 })
@@ -419,7 +330,7 @@ func TestDeadlockOfReaderInLine(t *testing.T) {
 func TestDeadlockOfAnybody(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a := newActor(t, rdb, "")
-	h := held(t.Context(), t, rlock.New(a.Client, "x"))
+	h := hold(t, rlock.New(a.Client, "x"))
 	defer waitFor(holdfast.WithOwner(h.Context()), rlock.New(a.Client, "x"))()
 	a.hears(t)
 	const strange = "00000000-0000-0000-0000-000000000000"

@@ -12,52 +12,35 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// reader is a read-write lock to read.
-type reader struct{ *rwlock.RWMutex }
-
-func (r reader) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return r.RLock(ctx, opts...)
-}
-
-func (r reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return r.TryRLock(ctx, opts...)
-}
-
-// candidate campaigns.
-type candidate struct{ *election.Election }
-
-func (c candidate) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, "value", opts...)
-}
-
-func (c candidate) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return c.Campaign(ctx, "value", append(opts, holdfast.Wait(patience))...)
-}
-
 // testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
 // the lock. A stale owner or token changes nothing.
 func testEnd(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	i := newInspector(t, rdb, nil)
-	for kind, make := range map[string]func(c *holdfast.Client, name string) locker{
-		"rlock":     func(c *holdfast.Client, name string) locker { return rlock.New(c, name) },
-		"fairlock":  func(c *holdfast.Client, name string) locker { return fairlock.New(c, name) },
-		"election":  func(c *holdfast.Client, name string) locker { return candidate{election.New(c, name)} },
-		"write":     func(c *holdfast.Client, name string) locker { return rwlock.New(c, name) },
-		"semaphore": func(c *holdfast.Client, name string) locker { return semaphore.New(c, name, 1) },
+	for kind, make := range map[string]func(c *holdfast.Client, name string) kindtest.Acquire{
+		"rlock":    func(c *holdfast.Client, name string) kindtest.Acquire { return rlock.New(c, name).Lock },
+		"fairlock": func(c *holdfast.Client, name string) kindtest.Acquire { return fairlock.New(c, name).Lock },
+		"election": func(c *holdfast.Client, name string) kindtest.Acquire {
+			return func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+				return election.New(c, name).Campaign(ctx, "value", opts...)
+			}
+		},
+		"write":     func(c *holdfast.Client, name string) kindtest.Acquire { return rwlock.New(c, name).Lock },
+		"semaphore": func(c *holdfast.Client, name string) kindtest.Acquire { return semaphore.New(c, name, 1).Lock },
 	} {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			ctx := context.Background()
 			first, second := newClient(t, rdb, nil), newClient(t, rdb, nil)
-			h := hold(t, make(first, kind))
-			got := wait(t, make(second, kind))
+			h := kindtest.Take(ctx, t, make(first, kind))
+			got := kindtest.Begin(t.Context(), t, make(second, kind))
 			eventually(t, "somebody waits", func() bool {
 				l := look(t, i, kind)
 				return l.Waiters > 0 || l.Listening > 0
@@ -80,7 +63,7 @@ func testEnd(t *testing.T, rdb redis.UniversalClient) {
 			require.Empty(t, ended.Untold)
 			require.Equal(t, h.Owner(), ended.Holder.Owner)
 			require.LessOrEqual(t, ended.Until, 30*time.Second)
-			next := granted(t, got)
+			next := got.Hold()
 			require.Greater(t, next.Token(), h.Token())
 			require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrLost, "the holder is told when it asks")
 			require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
@@ -98,9 +81,9 @@ func testEnd(t *testing.T, rdb redis.UniversalClient) {
 func testEndOneOfSeveral(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
-	for name, kind := range map[string]func(c *holdfast.Client) locker{
-		"rw":  func(c *holdfast.Client) locker { return reader{rwlock.New(c, "rw")} },
-		"sem": func(c *holdfast.Client) locker { return semaphore.New(c, "sem", 3) },
+	for name, kind := range map[string]func(c *holdfast.Client) holdfast.Locker{
+		"rw":  func(c *holdfast.Client) holdfast.Locker { return rwlock.New(c, "rw").RLocker() },
+		"sem": func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "sem", 3) },
 	} {
 		c := newClient(t, rdb, nil)
 		one, other := hold(t, kind(c)), hold(t, kind(c))
@@ -134,7 +117,8 @@ func TestEndKept(t *testing.T) {
 	})
 	_, err := i.End(ctx, "kept", inspect.Grant{Owner: l.Holders[0].Owner})
 	require.NoError(t, err)
-	theirs := hold(t, rlock.New(b, "kept"))
+	theirs, err := rlock.New(b, "kept").TryLock(ctx)
+	require.NoError(t, err)
 	eventually(t, "the client knows, and asks", func() bool {
 		_, err := m.TryLock(ctx)
 		require.Error(t, err)

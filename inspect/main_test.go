@@ -5,12 +5,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
@@ -24,6 +22,7 @@ const patience = kindtest.Patience
 var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
+	hold       = kindtest.Lock
 )
 
 func newInspector(t testing.TB, rdb redis.UniversalClient, opts *inspect.Options) *inspect.Inspector {
@@ -65,46 +64,6 @@ func troubles(l inspect.Lock) (list []inspect.Trouble) {
 		list = append(list, p.Trouble)
 	}
 	return list
-}
-
-// locker is a kind of lock whose holder can be ended.
-type locker interface {
-	Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error)
-	TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error)
-}
-
-func hold(t testing.TB, l locker, opts ...holdfast.Option) *holdfast.Hold {
-	t.Helper()
-	h, err := l.TryLock(context.Background(), opts...)
-	require.NoError(t, err)
-	return h
-}
-
-// wait locks in a goroutine, which ends with the test, and returns what comes of it.
-func wait(t testing.TB, l locker) <-chan *holdfast.Hold {
-	t.Helper()
-	got, done := make(chan *holdfast.Hold, 1), make(chan struct{})
-	ctx, cancel := context.WithCancel(context.Background())
-	t.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		if h, err := l.Lock(ctx); err == nil {
-			got <- h
-		}
-	}()
-	return got
-}
-
-// granted waits for what wait returned.
-func granted(t testing.TB, got <-chan *holdfast.Hold) *holdfast.Hold {
-	t.Helper()
-	select {
-	case h := <-got:
-		return h
-	case <-time.After(patience):
-		t.Fatal("who waits is not granted the lock")
-		return nil
-	}
 }
 
 // suite are the tests that run on all servers, one after the other on each.

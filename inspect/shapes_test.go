@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -25,7 +26,7 @@ import (
 // testShapes: every kind is found, by its exact name, with all that Redis has of it.
 func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	t.Helper()
-	ctx := context.Background()
+	ctx := t.Context()
 	opts := &holdfast.Options{Prefix: "app:"}
 	a, b := newClient(t, rdb, opts), newClient(t, rdb, opts)
 	i := newInspector(t, rdb, nil)
@@ -34,18 +35,20 @@ func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	_, err := rlock.New(a, "plain").TryLock(plain.Context())
 	require.NoError(t, err)
 	fair := hold(t, fairlock.New(a, "fair"))
-	wait(t, fairlock.New(b, "fair"))
+	kindtest.Begin(ctx, t, fairlock.New(b, "fair").Lock)
 	rw := rwlock.New(a, "rw")
 	reads, err := rw.TryRLock(ctx)
 	require.NoError(t, err)
 	readsToo, err := rwlock.New(b, "rw").TryRLock(ctx)
 	require.NoError(t, err)
-	wait(t, rwlock.New(b, "rw"))
+	kindtest.Begin(ctx, t, rwlock.New(b, "rw").Lock)
 	writes := hold(t, rwlock.New(a, "{w}rite"))
 	permits := semaphore.New(a, "permits", 3)
 	two, err := permits.TryAcquire(ctx, 2)
 	require.NoError(t, err)
-	wait(t, semaphoreOf{semaphore.New(b, "permits", 3), 3})
+	kindtest.Begin(ctx, t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+		return semaphore.New(b, "permits", 3).Acquire(ctx, 3)
+	})
 	_, err = latch.New(a, "latch").Set(ctx, 5)
 	require.NoError(t, err)
 	leads, err := election.New(a, "leader").Campaign(ctx, "host-7 eu", holdfast.Wait(patience))
@@ -141,20 +144,6 @@ func withTimesOf(l, as inspect.Lock) inspect.Lock {
 		l.Queue[n].Remaining = as.Queue[n].Remaining
 	}
 	return l
-}
-
-// semaphoreOf takes several permits at a time.
-type semaphoreOf struct {
-	*semaphore.Semaphore
-	n int
-}
-
-func (s semaphoreOf) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.Acquire(ctx, s.n, opts...)
-}
-
-func (s semaphoreOf) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.TryAcquire(ctx, s.n, opts...)
 }
 
 // testNames: names come back as they were given, whatever is in them.

@@ -15,6 +15,10 @@ held without a time to live
 	LOCK{c:h1=1} | fair_release | 1 | nothing | call('DEL', name)\nelseif => call('PEXPIRE', name, 100000)\nelseif
 held, the waiter is out of reach
 	heldByC WAITING(d:h1@60s)/8000s | fair_release | 1 | same -LOCK | if deaf[id] then return nil end =>
+held, the first waiter may listen elsewhere, by classic channels of a cluster
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(e) | fair_release by=publish | 1 |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h WAITING(e:h1@60s d:h1!+1s)/8000s |
+	if command == 'publish' then return nil end => if command == 'publish' then return 0 end
 held, the waiter listens
 	heldByC WAITING(d:h1@60s e:h1@60s)/8000s LISTEN(c d e) | fair_release | 1 |
 	LOCK{d:h1=1}/1s TOKEN=clock/1h WAITING(e:h1@60s d:h1!+1s)/8000s TOLD(d:h1/1000) |

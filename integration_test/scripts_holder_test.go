@@ -53,6 +53,9 @@ another's
 	heldByB | leave | -1 | same | call('HEXISTS', name, ARGV[1]) == 1 => call('EXISTS', name) == 1
 less than is left
 	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave | 1 | same LOCK{u:h07=1}/5s | ':h0%1' => ':h%1'
+less than is left, and those who wait are told
+	LOCK{u:h7=1}/10s TOKEN=5000/20s LISTEN(all) | leave | 1 | same LOCK{u:h07=1}/5s TOLD(all:0) |
+	redis.pcall(command, to, text) => 1
 more than is left
 	LOCK{u:h7=1}/10s TOKEN=5000/20s | leave stay=60s | 1 | same LOCK{u:h07=1}/10s |
 	if ends then rest = math.max(ttl, 1) end =>

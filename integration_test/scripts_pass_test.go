@@ -28,6 +28,8 @@ others listen: announced
 	local sent = redis.pcall(command, to, text) => local sent = 1
 others listen, two of them
 	heldByA LISTEN(all all) | pass | 0 2 | same -LOCK TOLD(all:0 all:0) | counted[2] or -1 => counted[2] and 1 or -1
+by classic channels of a cluster, where others may listen elsewhere: released
+	heldByA LISTEN(all) | pass by=publish | 0 -1 | same -LOCK TOLD(all:0) | local heard = -1 => local heard = 0
 others listen on another channel
 	heldByA LISTEN(d) | pass | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
 	or 'SHARDNUMSUB', channel) => or 'SHARDNUMSUB', channel .. ':d')

@@ -21,6 +21,9 @@ others read, and nobody listens
 the others' leases have ended
 	LOCK{mode=read u:h9=1 u:h7=1}/60s TOKEN=5000/20s READS:u:h7=1/45s LISTEN(rw) | rw_read_release | 1 |
 	TOKEN=5000/20s TOLD(rw:1) | if heard[2] == 0 then return {1} end => if true then return {1} end
+the others' leases have ended, by classic channels of a cluster
+	LOCK{mode=read u:h9=1 u:h7=1}/60s TOKEN=5000/20s READS:u:h7=1/45s | rw_read_release by=publish | 1 | TOKEN=5000/20s |
+	if command ~= 'publish' then => if true then
 the owner writes
 	bothBy7 LISTEN(rw) | rw_read_release | 1 | LOCK{mode=write u:h7:write=1}/60s TOKEN=5000/20s |
 	if not stays then return {1} end => if not stays then stays = 0 end

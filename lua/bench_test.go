@@ -2,7 +2,6 @@ package lua_test
 
 import (
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -46,14 +45,14 @@ redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return {1}`, 2).C
 // two calls of an empty script take.
 func BenchmarkServerTime(b *testing.B) {
 	for _, p := range redistest.Programs(b) {
-		rdb := redistest.Start(b, redistest.Exec(p.Path)).Client(b)
+		srv := redistest.Start(b, redistest.Exec(p.Path))
 		for name, pair := range pairs() {
-			b.Run(p.Name+"/"+name, func(b *testing.B) { serverTime(b, rdb, pair) })
+			b.Run(p.Name+"/"+name, func(b *testing.B) { serverTime(b, srv, pair) })
 		}
 		for _, names := range []int{2, 8, 32} {
 			n := strconv.Itoa(names)
-			b.Run(p.Name+"/rlock, names in one script: "+n, func(b *testing.B) { serverTimeTogether(b, rdb, names, true) })
-			b.Run(p.Name+"/rlock, names in one pipeline: "+n, func(b *testing.B) { serverTimeTogether(b, rdb, names, false) })
+			b.Run(p.Name+"/rlock, names in one script: "+n, func(b *testing.B) { serverTimeTogether(b, srv, names, true) })
+			b.Run(p.Name+"/rlock, names in one pipeline: "+n, func(b *testing.B) { serverTimeTogether(b, srv, names, false) })
 		}
 	}
 }
@@ -61,7 +60,8 @@ func BenchmarkServerTime(b *testing.B) {
 // serverTimeTogether is how long a server works for a pair where calls of so many names travel
 // together: half of them take a lock while the others release one. Each journey finds the server
 // idle, so the figures compare with each other, and not with those of a server that is kept busy.
-func serverTimeTogether(b *testing.B, rdb *redis.Client, names int, packed bool) {
+func serverTimeTogether(b *testing.B, srv *redistest.Server, names int, packed bool) {
+	rdb := srv.Client(b)
 	const owner, lease, keep, limit = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "9007199254740990"
 	call := func(i int, release bool) lua.Call {
 		name := "x" + strconv.Itoa(i)
@@ -105,35 +105,23 @@ func serverTimeTogether(b *testing.B, rdb *redis.Client, names int, packed bool)
 		_, err := lua.Run(b.Context(), rdb, call(i, true))
 		require.NoError(b, err)
 	}
-	require.NoError(b, rdb.ConfigResetStat(b.Context()).Err())
+	srv.ResetStats(b)
 	b.ResetTimer()
 	n := 0
 	for ; n < 2*b.N; n += names {
 		round()
 	}
 	b.StopTimer()
-	facts := evalsha(b, rdb)
 	calls := n
 	if packed {
 		calls = n / names
 	}
-	require.Equal(b, calls, facts["calls"])
-	b.ReportMetric(2*float64(facts["usec"])/float64(n), "server-µs/op")
+	require.EqualValues(b, calls, srv.CommandCalls(b)["evalsha"])
+	b.ReportMetric(2*1e6*srv.CommandTime(b)["evalsha"].Seconds()/float64(n), "server-µs/op")
 }
 
-// evalsha is what the server says of that command since its counts were reset.
-func evalsha(b *testing.B, rdb *redis.Client) map[string]int {
-	b.Helper()
-	stats := rdb.InfoMap(b.Context(), "commandstats").Val()
-	facts := make(map[string]int)
-	for fact := range strings.SplitSeq(stats["Commandstats"]["cmdstat_evalsha"], ",") {
-		key, value, _ := strings.Cut(fact, "=")
-		facts[key], _ = strconv.Atoi(value)
-	}
-	return facts
-}
-
-func serverTime(b *testing.B, rdb *redis.Client, pair []lua.Call) {
+func serverTime(b *testing.B, srv *redistest.Server, pair []lua.Call) {
+	rdb := srv.Client(b)
 	const together = 100
 	send := func(n int) {
 		var calls []lua.Call
@@ -149,13 +137,12 @@ func serverTime(b *testing.B, rdb *redis.Client, pair []lua.Call) {
 		_, err := lua.Run(b.Context(), rdb, call)
 		require.NoError(b, err)
 	}
-	require.NoError(b, rdb.ConfigResetStat(b.Context()).Err())
+	srv.ResetStats(b)
 	b.ResetTimer()
 	for left := b.N; left > 0; left -= together {
 		send(min(left, together))
 	}
 	b.StopTimer()
-	facts := evalsha(b, rdb)
-	require.Equal(b, len(pair)*b.N, facts["calls"])
-	b.ReportMetric(float64(facts["usec"])/float64(b.N), "server-µs/op")
+	require.EqualValues(b, len(pair)*b.N, srv.CommandCalls(b)["evalsha"])
+	b.ReportMetric(1e6*srv.CommandTime(b)["evalsha"].Seconds()/float64(b.N), "server-µs/op")
 }

@@ -25,14 +25,8 @@ func TestCluster(t *testing.T) {
 	c := clusterTest{Cluster: cluster, sharded: cluster.Nodes[0].Major() >= 7}
 	t.Run("slot moved", func(t *testing.T) { c.slotMoved(t, true) })
 	t.Run("slot moved, control", func(t *testing.T) { c.slotMoved(t, false) })
-	for name, test := range map[string]func(*testing.T){
-		"message": c.message, "links": c.links, "connection killed": c.killed, "moved while connecting": c.movedUnknown,
-	} {
-		t.Run(name, func(t *testing.T) {
-			level.ForAll(t)
-			test(t)
-		})
-	}
+	t.Run("links", func(t *testing.T) { level.ForAll(t); c.links(t) })
+	t.Run("moved while connecting", func(t *testing.T) { level.ForAll(t); c.movedUnknown(t) })
 	t.Run("master taken over", func(t *testing.T) { level.ForAll(t); c.failover(t) })
 	t.Run("master stopped", func(t *testing.T) { level.ForAll(t); c.stopped(t) })
 }
@@ -85,13 +79,6 @@ func (c clusterTest) hears(t *testing.T, s *Subscription) {
 	woken(t, s)
 }
 
-func (c clusterTest) message(t *testing.T) {
-	h := newHub(t, c.client(t), Options{})
-	for _, name := range c.names(t, "message") {
-		c.hears(t, joined(t, h, name))
-	}
-}
-
 // One connection per server, however many channels; one for all where the servers know no sharded
 // channels.
 func (c clusterTest) links(t *testing.T) {
@@ -114,19 +101,6 @@ func (c clusterTest) links(t *testing.T) {
 		s.Close()
 	}
 	eventually(t, "nothing left", func() bool { return h.Stats() == Stats{} })
-}
-
-func (c clusterTest) killed(t *testing.T) {
-	h := newHub(t, c.client(t), Options{})
-	s := joined(t, h, c.names(t, "killed")[0])
-	for _, node := range c.Nodes {
-		require.NoError(t, node.Client(t).Do(t.Context(), "client", "kill", "type", "pubsub").Err())
-	}
-	woken(t, s)
-	eventually(t, "confirmed again", func() bool {
-		return stateOf(h, s.topic.channel) == confirmed && (!c.sharded || c.publish(t, s.topic.channel) == 1)
-	})
-	c.hears(t, s)
 }
 
 // slotMoved moves the slot of one channel to the other shard. The server says sunsubscribe; without

@@ -22,9 +22,7 @@ func quick(o *redis.Options) {
 }
 
 func TestKilledConnectionIsReplaced(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{})
+	_, rdb, h := started(t, Options{})
 	s := joined(t, h, "name")
 	for range 5 {
 		before := subscribers(t, rdb)
@@ -87,9 +85,7 @@ func TestEndsWhileItOpens(t *testing.T) {
 }
 
 func TestServerRestarts(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t, quick)
-	h := newHub(t, rdb, Options{})
+	server, rdb, h := started(t, Options{}, quick)
 	s := joined(t, h, "name")
 	server.Kill()
 	woken(t, s)
@@ -133,9 +129,7 @@ func TestSilentServerIsLeft(t *testing.T) {
 
 // A quiet channel on a healthy server is pinged and kept.
 func TestQuietConnectionIsKept(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{Ping: 150 * time.Millisecond})
+	server, rdb, h := started(t, Options{Ping: 150 * time.Millisecond})
 	s := joined(t, h, "name")
 	before := subscribers(t, rdb)
 	server.ResetStats(t)
@@ -160,8 +154,8 @@ func TestDeniedChannel(t *testing.T) {
 	server := redistest.Start(t)
 	user := limited(t, server)
 	for _, defended := range []bool{true, false} {
-		rdb, open := server.Client(t, user), make(gate)
-		rdb.AddHook(open)
+		rdb, open := server.Client(t, user), make(chan struct{})
+		rdb.AddHook(gate(open))
 		if !defended {
 			t.Cleanup(defence.Probing.Without(t))
 		}
@@ -204,27 +198,12 @@ func TestWrongPasswordIsTold(t *testing.T) {
 }
 
 func TestClosedClientIsTold(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{})
+	_, rdb, h := started(t, Options{})
 	s := joined(t, h, "name")
 	require.NoError(t, rdb.Close())
 	eventually(t, "the error", func() bool { return s.Err() != nil })
 	require.ErrorIs(t, s.Err(), redis.ErrClosed)
 	woken(t, s)
-}
-
-type dialCounter struct{ n atomic.Int64 }
-
-func (d *dialCounter) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		d.n.Add(1)
-		return next(ctx, network, addr)
-	}
-}
-func (d *dialCounter) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (d *dialCounter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
 }
 
 // The reader closes a broken connection's PubSub, and the keeper may write to it a moment later.
@@ -245,15 +224,15 @@ func TestOutageWakesOnce(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t, quick)
 	server.Kill()
-	dials := new(dialCounter)
-	rdb.AddHook(dials)
+	var dials atomic.Int64
+	rdb.AddHook(beforeDial(func(context.Context) { dials.Add(1) }))
 	h := newHub(t, rdb, Options{})
 	s := h.Subscribe("name")
 	defer s.Close()
 	woken(t, s)
 	require.NoError(t, s.Err())
-	before := dials.n.Load()
-	eventually(t, "more attempts", func() bool { return dials.n.Load() >= before+4 })
+	before := dials.Load()
+	eventually(t, "more attempts", func() bool { return dials.Load() >= before+4 })
 	require.False(t, hasToken(s))
 }
 

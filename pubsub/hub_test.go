@@ -15,9 +15,7 @@ import (
 func TestMessageWakes(t *testing.T) {
 	for _, protocol := range []int{2, 3} {
 		t.Run(fmt.Sprintf("RESP%d", protocol), func(t *testing.T) {
-			server := redistest.Start(t)
-			rdb := server.Client(t, func(o *redis.Options) { o.Protocol = protocol })
-			h := newHub(t, rdb, Options{})
+			_, rdb, h := started(t, Options{}, func(o *redis.Options) { o.Protocol = protocol })
 			a, b := joined(t, h, "a"), joined(t, h, "b")
 			publish(t, rdb, "a", 1)
 			woken(t, a)
@@ -39,9 +37,7 @@ func TestIdleHubIsNothing(t *testing.T) {
 }
 
 func TestManySubscribersOfOneChannel(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{})
+	server, rdb, h := started(t, Options{})
 	const n = 10_000
 	subs := make([]*Subscription, n)
 	for i := range subs {
@@ -66,8 +62,8 @@ func TestManySubscribersOfOneChannel(t *testing.T) {
 func TestManyChannelsShareOneConnection(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	gated, open := server.Client(t), make(gate)
-	gated.AddHook(open)
+	gated, open := server.Client(t), make(chan struct{})
+	gated.AddHook(gate(open))
 	h := newHub(t, gated, Options{})
 	const n = 10_000
 	subs := make([]*Subscription, n)
@@ -89,9 +85,7 @@ func TestManyChannelsShareOneConnection(t *testing.T) {
 }
 
 func TestMessagesCoalesce(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{})
+	_, rdb, h := started(t, Options{})
 	s, marker := joined(t, h, "name"), joined(t, h, "marker")
 	for range 10 {
 		publish(t, rdb, "name", 1)
@@ -103,9 +97,7 @@ func TestMessagesCoalesce(t *testing.T) {
 }
 
 func TestLingerThenNothing(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{Linger: 30 * time.Millisecond})
+	server, rdb, h := started(t, Options{Linger: 30 * time.Millisecond})
 	s := joined(t, h, "name")
 	keep := joined(t, h, "keep")
 	s.Close()
@@ -170,9 +162,7 @@ func TestConfirmationWakes(t *testing.T) {
 
 // Names that are wanted again at any moment of their unsubscription end subscribed and woken.
 func TestSubscribeDuringUnsubscribe(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{Linger: 100 * time.Microsecond})
+	server, rdb, h := started(t, Options{Linger: 100 * time.Microsecond})
 	for i := range 300 {
 		s := h.Subscribe("name")
 		woken(t, s)
@@ -195,9 +185,7 @@ func TestSubscribeDuringUnsubscribe(t *testing.T) {
 }
 
 func TestCloseWakesEverybody(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{})
+	_, rdb, h := started(t, Options{})
 	s := joined(t, h, "name")
 	require.NoError(t, h.Close(t.Context()))
 	woken(t, s)
@@ -212,14 +200,6 @@ func TestCloseWakesEverybody(t *testing.T) {
 	s.Close()
 	require.NoError(t, h.Close(t.Context()), "closing twice")
 	require.Equal(t, Stats{}, h.Stats())
-}
-
-// Close needs no server, no connection and no subscriber.
-func TestCloseUnused(t *testing.T) {
-	rdb := redistest.NewClient(t, "127.0.0.1:1")
-	h := New(rdb, Options{})
-	require.NoError(t, h.Close(t.Context()))
-	require.NoError(t, h.Close(t.Context()))
 }
 
 func BenchmarkRejoin(b *testing.B) {

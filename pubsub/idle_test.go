@@ -109,9 +109,7 @@ func TestLeftInTurn(t *testing.T) {
 // Waiters come and go, subscriptions end almost at once, connections are killed: whoever stays
 // hears in the end, and whoever waits is woken in any case.
 func TestComingAndGoingThroughKills(t *testing.T) {
-	server := redistest.Start(t)
-	rdb := server.Client(t)
-	h := newHub(t, rdb, Options{Linger: time.Millisecond})
+	_, rdb, h := started(t, Options{Linger: time.Millisecond})
 	const goroutines, rounds, names = 16, 60, 5
 	stay, rnd := make([]*Subscription, goroutines), level.Rand(t)
 	var wg sync.WaitGroup

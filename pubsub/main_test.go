@@ -11,12 +11,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // patience is how long a condition may take that must come true. It is never a measurement.
 const patience = 20 * time.Second
+
+// started is a hub on a server of the test's own.
+func started(t *testing.T, opts Options, change ...func(*redis.Options)) (*redistest.Server, *redis.Client, *Hub) {
+	t.Helper()
+	server := redistest.Start(t)
+	rdb := server.Client(t, change...)
+	return server, rdb, newHub(t, rdb, opts)
+}
 
 // newHub makes a hub that is closed with the test and then keeps nothing.
 func newHub(t testing.TB, rdb redis.UniversalClient, opts Options) *Hub {
@@ -115,21 +124,26 @@ func subscribers(t testing.TB, rdb *redis.Client) []string {
 	return ids
 }
 
-// gate is a hook that holds every dial until it is closed: what is subscribed before travels
-// together.
-type gate chan struct{}
+// beforeDial is a hook that is called before every dial.
+type beforeDial func(ctx context.Context)
 
-func (g gate) DialHook(next redis.DialHook) redis.DialHook {
+func (f beforeDial) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		select {
-		case <-g:
-			return next(ctx, network, addr)
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
+		f(ctx)
+		return next(ctx, network, addr)
 	}
 }
-func (gate) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (gate) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (beforeDial) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+func (beforeDial) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
+}
+
+// gate holds every dial until it is open: what is subscribed before travels together.
+func gate(open <-chan struct{}) redis.Hook {
+	return beforeDial(func(ctx context.Context) {
+		select {
+		case <-open:
+		case <-ctx.Done():
+		}
+	})
 }

@@ -3,7 +3,11 @@ package watchdog
 import (
 	"context"
 	"sync"
+	"testing"
+	"testing/synctest"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // fakeServer answers renewals in virtual time. answer is called for each batch; nil confirms all.
@@ -107,6 +111,20 @@ func (h *holder) Lost(reason error) {
 	if h.react != nil {
 		h.react(reason)
 	}
+}
+
+// heard demands why the holder was told of a loss, or that it was not, and returns when that was.
+func (h *holder) heard(t *testing.T, why ...error) (at time.Time) {
+	t.Helper()
+	lost, at := h.told()
+	require.Equal(t, why, lost)
+	return at
+}
+
+// pass lets time go by, and all that happens meanwhile come to its end.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
 }
 
 func (h *holder) told() ([]error, time.Time) {

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -32,8 +31,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 			}
 			time.Sleep(10 * time.Minute)
 			for i, h := range holders {
-				lost, at := h.told()
-				require.Equal(t, []error{ErrDeadline}, lost)
+				at := h.heard(t, ErrDeadline)
 				late = max(late, at.Sub(starts[i].Add(Trust(lease))))
 			}
 			require.LessOrEqual(t, s.peak(), maxInFlight)
@@ -78,8 +76,7 @@ func TestDeafAttempt(t *testing.T) {
 		start := time.Now()
 		h := watch(t, w, true)
 		time.Sleep(10 * time.Minute)
-		lost, _ := h.told()
-		require.Empty(t, lost)
+		h.heard(t)
 		second := lease/3 + overdue(lease)
 		require.Equal(t, second, s.call(1).at.Sub(start))
 		for i := 2; i < s.count(); i++ {
@@ -111,8 +108,7 @@ func TestPlacesComeFree(t *testing.T) {
 		time.Sleep(lease)
 		require.Equal(t, maxInFlight, s.peak())
 		require.Equal(t, lease/3+hang, s.call(maxInFlight).at.Sub(start))
-		lost, _ := h.told()
-		require.Empty(t, lost)
+		h.heard(t)
 	})
 }
 
@@ -123,8 +119,7 @@ func TestBackoff(t *testing.T) {
 		s.say(func(context.Context, []Renewal) {})
 		h := watch(t, w, true)
 		time.Sleep(time.Minute)
-		lost, _ := h.told()
-		require.Equal(t, []error{ErrDeadline}, lost)
+		h.heard(t, ErrDeadline)
 		require.InDelta(t, 32, s.count(), 12)
 		last := firstBackoff
 		for i := 1; i < s.count(); i++ {
@@ -172,8 +167,7 @@ func TestPausedProcess(t *testing.T) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
 			h := watch(t, w, true)
 			time.Sleep(3 * lease)
-			lost, _ := h.told()
-			require.Equal(t, []error{ErrDeadline}, lost)
+			h.heard(t, ErrDeadline)
 			sent = s.count()
 		})
 		return sent
@@ -196,8 +190,7 @@ func TestPausedClock(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		for _, h := range holders {
-			lost, at := h.told()
-			require.Equal(t, []error{ErrDeadline}, lost)
+			at := h.heard(t, ErrDeadline)
 			require.Equal(t, Trust(10*time.Second)+time.Minute, at.Sub(start))
 		}
 		require.Zero(t, s.count())
@@ -299,14 +292,14 @@ func TestLongLease(t *testing.T) {
 	require.Equal(t, defaultBatch, size(controls{without: &defence.Narrow}), "control: again and again until the batch is full")
 }
 
-// TestHundredThousand: leases taken within a second share batches, none is renewed later than at
+// TestManyThousands: leases taken within a second share batches, none is renewed later than at
 // half its length, and goroutines do not grow with leases. So it is too among as many plain leases
 // that end in the same second.
-func TestHundredThousand(t *testing.T) {
+func TestManyThousands(t *testing.T) {
 	for name, plain := range map[string]bool{"alone": false, "among plain ones": true} {
 		t.Run(name, func(t *testing.T) {
 			bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-				const n = 100_000
+				const n = 20_000
 				var latest atomic.Int64
 				var most atomic.Int64
 				s.say(func(ctx context.Context, batch []Renewal) {
@@ -317,7 +310,7 @@ func TestHundredThousand(t *testing.T) {
 						latest.Store(max(latest.Load(), int64(w.at(now)-r.lease.deadline+Trust(lease))))
 					}
 					w.mu.Unlock()
-					time.Sleep(20 * time.Millisecond)
+					time.Sleep(100 * time.Millisecond)
 					confirm(ctx, batch)
 				})
 				before := runtime.NumGoroutine()
@@ -331,18 +324,16 @@ func TestHundredThousand(t *testing.T) {
 					if plain {
 						w.Watch(&plains[i].lease, &plains[i], time.Now(), lease/3, false)
 					}
-					if i%100 == 0 {
+					if i%20 == 0 {
 						time.Sleep(time.Millisecond)
 					}
 				}
 				time.Sleep(time.Minute)
 				for i := range holders {
-					lost, _ := holders[i].told()
-					require.Empty(t, lost)
+					holders[i].heard(t)
 				}
 				for i := range plains {
-					lost, _ := plains[i].told()
-					require.Equal(t, []error{ErrEnded}, lost)
+					plains[i].heard(t, ErrEnded)
 				}
 				rounds := int(time.Minute / (lease / 3))
 				require.Less(t, time.Duration(latest.Load()), lease/2)
@@ -372,9 +363,7 @@ func TestFromWithin(t *testing.T) {
 			gone(ctx, batch)
 		})
 		require.True(t, w.Watch(&again.lease, again, time.Now(), lease, true))
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		lost, _ := again.told()
-		require.Equal(t, []error{ErrGone, ErrEnded}, lost)
+		pass(time.Hour)
+		again.heard(t, ErrGone, ErrEnded)
 	})
 }

@@ -62,7 +62,7 @@ func churn(t *testing.T, ops []byte) {
 
 func TestHeapChurn(t *testing.T) {
 	rnd := level.Rand(t)
-	for range 20 {
+	for range 5 {
 		ops := make([]byte, 200)
 		for i := range ops {
 			ops[i] = byte(rnd.IntN(256))
@@ -78,20 +78,6 @@ func FuzzHeap(f *testing.F) {
 			churn(t, ops[:min(len(ops), 300)])
 		}
 	})
-}
-
-func TestHeapSorts(t *testing.T) {
-	h, rnd := leases{kind: turns}, level.Rand(t)
-	for range 20_000 {
-		h.put(&Lease{}, time.Duration(rnd.Int64N(int64(time.Hour))))
-	}
-	checkHeap(t, &h)
-	for last := time.Duration(0); h.len() > 0; {
-		first := h.entries[0]
-		require.GreaterOrEqual(t, first.at, last)
-		last = first.at
-		h.remove(first.l)
-	}
 }
 
 func TestTrust(t *testing.T) {

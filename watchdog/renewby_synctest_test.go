@@ -4,7 +4,6 @@ import (
 	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -18,24 +17,19 @@ const hasty = 100 * time.Millisecond
 func TestRenewBy(t *testing.T) {
 	for _, hasten := range []bool{true, false} { // the second one is the control
 		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-			h := &holder{}
-			require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+			h := watch(t, w, true)
 			early := 0
 			if hasten {
 				w.RenewBy(&h.lease, hasty)
 				early = 1
 			}
-			time.Sleep(hasty - time.Nanosecond)
-			synctest.Wait()
+			pass(hasty - time.Nanosecond)
 			require.Zero(t, s.count())
-			time.Sleep(time.Nanosecond)
-			synctest.Wait()
+			pass(time.Nanosecond)
 			require.Equal(t, early, s.count())
-			time.Sleep(lease/3 - hasty)
-			synctest.Wait()
+			pass(lease/3 - hasty)
 			require.Equal(t, 1, s.count(), "the next one is a third of the lease after the last one")
-			time.Sleep(hasty)
-			synctest.Wait()
+			pass(hasty)
 			require.Equal(t, 1+early, s.count())
 		})
 	}
@@ -45,17 +39,14 @@ func TestRenewBy(t *testing.T) {
 // another wish.
 func TestRenewByIsKept(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		h := &holder{}
-		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+		h := watch(t, w, true)
 		w.RenewBy(&h.lease, hasty)
 		time.Sleep(hasty / 2)
 		require.True(t, w.Confirm(&h.lease, time.Now(), lease, true))
 		w.RenewBy(&h.lease, hasty)
-		time.Sleep(hasty / 2)
-		synctest.Wait()
+		pass(hasty / 2)
 		require.Equal(t, 1, s.count())
-		time.Sleep(hasty)
-		synctest.Wait()
+		pass(hasty)
 		require.Equal(t, 1, s.count(), "once")
 	})
 }
@@ -88,8 +79,7 @@ func TestRenewByIsNotEarly(t *testing.T) {
 			require.Less(t, hasty, slack(lease))
 			w.RenewBy(&first.lease, hasty)
 			w.RenewBy(&second.lease, 2*hasty)
-			time.Sleep(2*hasty + time.Nanosecond)
-			synctest.Wait()
+			pass(2*hasty + time.Nanosecond)
 			require.Equal(t, []time.Duration{hasty}, when(first))
 			if off.without != nil {
 				require.Equal(t, []time.Duration{hasty}, when(second),
@@ -97,8 +87,7 @@ func TestRenewByIsNotEarly(t *testing.T) {
 				return
 			}
 			require.Equal(t, []time.Duration{2 * hasty}, when(second))
-			time.Sleep(lease / 3)
-			synctest.Wait()
+			pass(lease / 3)
 			require.Equal(t, 3, s.count(), "then they share a batch again")
 			require.Equal(t, when(first)[1], when(second)[1])
 		})
@@ -115,21 +104,16 @@ func TestRenewAfter(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-				h := &holder{}
-				require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
+				h := watch(t, w, true)
 				w.RenewAfter(&h.lease, 2*hasty)
 				sooner(w, &h.lease)
-				time.Sleep(2*hasty - time.Nanosecond)
-				synctest.Wait()
+				pass(2*hasty - time.Nanosecond)
 				before := s.count()
-				time.Sleep(time.Nanosecond)
-				synctest.Wait()
+				pass(time.Nanosecond)
 				require.Equal(t, before+1, s.count())
-				time.Sleep(lease/3 - time.Nanosecond)
-				synctest.Wait()
+				pass(lease/3 - time.Nanosecond)
 				require.Equal(t, before+1, s.count(), "once")
-				time.Sleep(time.Nanosecond)
-				synctest.Wait()
+				pass(time.Nanosecond)
 				require.Equal(t, before+2, s.count(), "and then as ever")
 			})
 		})
@@ -146,12 +130,10 @@ func TestRenewByInVain(t *testing.T) {
 		for _, h := range []*holder{plain, left, never} {
 			w.RenewBy(&h.lease, hasty)
 		}
-		time.Sleep(2 * hasty)
-		synctest.Wait()
+		pass(2 * hasty)
 		require.Zero(t, s.count())
 		require.True(t, w.Watch(&left.lease, left, time.Now(), lease, true))
-		time.Sleep(2 * hasty)
-		synctest.Wait()
+		pass(2 * hasty)
 		require.Zero(t, s.count(), "an earlier life's wish is not for this one")
 	})
 }
@@ -171,13 +153,11 @@ func TestClaim(t *testing.T) {
 			asked = batch[0].Length
 			confirm(ctx, batch)
 		})
-		time.Sleep(claimed / 3)
-		synctest.Wait()
+		pass(claimed / 3)
 		require.Equal(t, 1, s.count())
 		require.Equal(t, lease, asked)
 		require.Equal(t, start.Add(claimed/3).Add(Trust(lease)), w.Deadline(&h.lease))
-		time.Sleep(lease)
-		synctest.Wait()
+		pass(lease)
 		require.Equal(t, 4, s.count(), "every third of the lease from then on")
 	})
 }
@@ -192,19 +172,16 @@ func TestClaimIsTriedAgainInTime(t *testing.T) {
 		s.say(silent)
 		start := time.Now()
 		require.True(t, w.Claim(&h.lease, h, start, claimed, lease))
-		time.Sleep(claimed)
-		synctest.Wait()
+		pass(claimed)
 		require.Greater(t, s.count(), 2)
-		lost, at := h.told()
-		require.Equal(t, []error{ErrDeadline}, lost)
+		at := h.heard(t, ErrDeadline)
 		require.Equal(t, start.Add(Trust(claimed)), at)
 	})
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}
 		s.say(silent)
 		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
-		time.Sleep(claimed)
-		synctest.Wait()
+		pass(claimed)
 		require.Zero(t, s.count(), "control")
 	})
 }
@@ -214,21 +191,17 @@ func TestClaimIsTriedAgainInTime(t *testing.T) {
 func TestRest(t *testing.T) {
 	for _, rest := range []bool{true, false} { // the second one is the control
 		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-			h := &holder{}
-			require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
-			time.Sleep(lease / 2)
-			synctest.Wait()
+			h := watch(t, w, true)
+			pass(lease / 2)
 			require.Equal(t, 1, s.count())
 			if rest {
 				w.StopRenewing(&h.lease)
 			}
-			time.Sleep(lease / 2)
-			synctest.Wait()
+			pass(lease / 2)
 			require.Equal(t, !rest, s.count() > 1)
 			require.True(t, w.Confirm(&h.lease, time.Now(), lease, !rest))
 			before := s.count()
-			time.Sleep(2 * lease)
-			synctest.Wait()
+			pass(2 * lease)
 			require.Equal(t, !rest, s.count() > before)
 			w.Forget(&h.lease)
 		})

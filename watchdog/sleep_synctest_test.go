@@ -53,11 +53,9 @@ func TestSleptBeyondTheLease(t *testing.T) {
 		require.False(t, w.Confirm(&seen.lease, time.Now(), lease, true))
 		require.False(t, w.Forget(&seen.lease))
 		require.True(t, w.Expire(&seen.lease))
-		time.Sleep(glance)
-		synctest.Wait()
+		pass(glance)
 		for _, h := range []*holder{seen, unseen} {
-			lost, _ := h.told()
-			require.Equal(t, []error{ErrDeadline}, lost)
+			h.heard(t, ErrDeadline)
 		}
 	})
 }
@@ -68,8 +66,7 @@ func TestSleptBeyondTheLeaseControl(t *testing.T) {
 		h := watch(t, w, true)
 		time.Sleep(glance / 2)
 		m.sleep(lease)
-		time.Sleep(glance)
-		synctest.Wait()
+		pass(glance)
 		require.False(t, w.Over(&h.lease))
 		require.True(t, w.Forget(&h.lease))
 	})
@@ -86,8 +83,7 @@ func TestShortSleep(t *testing.T) {
 			if off.without == nil {
 				require.Equal(t, start.Add(Trust(lease)-lease/2), w.Deadline(&h.lease))
 			}
-			time.Sleep(glance)
-			synctest.Wait()
+			pass(glance)
 			if off.without != nil {
 				require.Zero(t, s.count(), "control: renewed when the monotonic clock says so")
 				return
@@ -103,23 +99,17 @@ func TestShortSleep(t *testing.T) {
 // if its answer was there at once afterwards, and though nobody had looked in between.
 func TestConfirmedFromBeforeTheSleep(t *testing.T) {
 	for _, off := range []controls{{}, {without: &defence.Asleep}} {
-		t.Cleanup(off.apply(t))
-		synctest.Test(t, func(t *testing.T) {
-			m, s := &machine{}, &fakeServer{}
+		sleepy(t, off, func(t *testing.T, m *machine, w *Watchdog, s *fakeServer) {
 			slept := false
-			w := New(Config{Renew: func(ctx context.Context, batch []Renewal) {
-				s.renew(ctx, batch)
+			s.say(func(ctx context.Context, batch []Renewal) {
+				confirm(ctx, batch)
 				if !slept {
 					slept = true
 					m.sleep(2 * lease)
 				}
-			}})
-			defer w.Join()
-			defer w.Stop()
-			w.clock = m.clock()
+			})
 			h := watch(t, w, true)
-			time.Sleep(lease/3 + glance)
-			synctest.Wait()
+			pass(lease/3 + glance)
 			lost, _ := h.told()
 			require.Equal(t, off.without != nil, len(lost) == 0, "control: the confirmation is believed")
 			sent := time.Now()
@@ -138,30 +128,20 @@ func TestConfirmedFromBeforeTheSleep(t *testing.T) {
 // TestDoubt: a wall clock that jumped forward is no loss, but all is renewed: the server decides.
 func TestDoubt(t *testing.T) {
 	for _, off := range []controls{{}, {without: &defence.Doubt}} {
-		t.Cleanup(off.apply(t))
-		for _, verdict := range []Verdict{Renewed, Gone} {
-			synctest.Test(t, func(t *testing.T) {
-				m := &machine{}
-				asked := 0
-				w := New(Config{Renew: func(_ context.Context, batch []Renewal) {
-					asked += len(batch)
-					for i := range batch {
-						batch[i].Verdict = verdict
-					}
-				}})
-				defer w.Join()
-				defer w.Stop()
-				w.clock = m.clock()
+		for verdict, answer := range map[Verdict]func(context.Context, []Renewal){Renewed: confirm, Gone: gone} {
+			sleepy(t, off, func(t *testing.T, m *machine, w *Watchdog, s *fakeServer) {
+				s.say(answer)
 				h, plain := watch(t, w, true), watch(t, w, false)
 				m.ahead.Add(int64(time.Hour))
 				require.False(t, w.Over(&h.lease))
-				time.Sleep(glance)
-				synctest.Wait()
-				require.Equal(t, off.without == nil, asked == 1)
+				pass(glance)
+				require.Equal(t, off.without == nil, s.count() == 1)
+				if s.count() == 1 {
+					require.Equal(t, 1, s.call(0).count)
+				}
 				lost, _ := h.told()
 				require.Equal(t, verdict == Gone && off.without == nil, len(lost) == 1)
-				lost, _ = plain.told()
-				require.Empty(t, lost)
+				plain.heard(t)
 			})
 		}
 	}
@@ -182,10 +162,8 @@ func TestLeaseAfterASleep(t *testing.T) {
 			m.sleep(lease / 2)
 			again := &holder{}
 			require.True(t, w.Watch(&again.lease, again, w.clock.Now(), short, true))
-			time.Sleep(2 * short)
-			synctest.Wait()
-			lost, _ := again.told()
-			require.Empty(t, lost)
+			pass(2 * short)
+			again.heard(t)
 			require.True(t, w.Forget(&again.lease), "it was renewed")
 		})
 	}
@@ -197,16 +175,14 @@ func TestSleepIsNoticedByTheIdle(t *testing.T) {
 	sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
 		first := watch(t, w, true)
 		require.True(t, w.Forget(&first.lease))
-		time.Sleep(2 * glance)
-		synctest.Wait()
+		pass(2 * glance)
 		w.mu.Lock()
 		w.wakeBy(w.now() + lease/3) // as of a lease that is taken and released at once
 		w.mu.Unlock()
 		synctest.Wait()
 		h := watch(t, w, false)
 		m.sleep(2 * lease)
-		time.Sleep(glance)
-		synctest.Wait()
+		pass(glance)
 		lost, _ := h.told()
 		require.Len(t, lost, 1)
 	})
@@ -225,14 +201,11 @@ func TestExpire(t *testing.T) {
 		require.False(t, w.Expire(&h.lease), "before its time")
 		time.Sleep(time.Nanosecond)
 		require.True(t, w.Over(&h.lease))
-		lost, _ := h.told()
-		require.Empty(t, lost, "the watchdog hangs")
+		h.heard(t) // the watchdog hangs
 		require.True(t, w.Expire(&h.lease))
 		require.False(t, w.Expire(&h.lease))
-		time.Sleep(2 * hangs)
-		synctest.Wait()
-		lost, at := h.told()
-		require.Equal(t, []error{ErrEnded}, lost)
+		pass(2 * hangs)
+		at := h.heard(t, ErrEnded)
 		require.Equal(t, w.Deadline(&h.lease), at)
 	})
 }
@@ -241,17 +214,14 @@ func TestExpire(t *testing.T) {
 // nor is one that was forgotten told.
 func TestExpireConfirmed(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
-		h := &holder{}
-		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, true))
-		time.Sleep(lease)
-		synctest.Wait()
+		h := watch(t, w, true)
+		pass(lease)
 		require.False(t, w.Over(&h.lease))
 		require.False(t, w.Expire(&h.lease))
 		require.True(t, w.Forget(&h.lease))
 		time.Sleep(lease)
 		require.True(t, w.Over(&h.lease))
 		require.False(t, w.Expire(&h.lease))
-		lost, _ := h.told()
-		require.Empty(t, lost)
+		h.heard(t)
 	})
 }

@@ -67,15 +67,13 @@ func TestRenewsEveryThird(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
 		h := watch(t, w, true)
-		time.Sleep(time.Hour + time.Second)
-		synctest.Wait()
+		pass(time.Hour + time.Second)
 		require.Equal(t, 360, s.count())
 		for i := range 360 {
 			require.Equal(t, time.Duration(i+1)*lease/3, s.call(i).at.Sub(start))
 		}
 		require.Equal(t, s.call(359).at.Add(Trust(lease)), w.Deadline(&h.lease))
-		lost, _ := h.told()
-		require.Empty(t, lost)
+		h.heard(t)
 	})
 }
 
@@ -84,8 +82,7 @@ func TestPlainLeaseEnds(t *testing.T) {
 		start := time.Now()
 		h := watch(t, w, false)
 		time.Sleep(time.Minute)
-		lost, at := h.told()
-		require.Equal(t, []error{ErrEnded}, lost)
+		at := h.heard(t, ErrEnded)
 		require.Equal(t, Trust(lease), at.Sub(start))
 		require.Zero(t, s.count())
 		require.False(t, w.Forget(&h.lease))
@@ -107,10 +104,8 @@ func TestLostAnswers(t *testing.T) {
 		})
 		h := watch(t, w, true)
 		for range 100 {
-			time.Sleep(time.Minute)
-			synctest.Wait()
-			lost, _ := h.told()
-			require.Empty(t, lost)
+			pass(time.Minute)
+			h.heard(t)
 			require.Equal(t, sent.Load().Add(Trust(lease)), w.Deadline(&h.lease),
 				"counted from the sending, not from the answer")
 		}
@@ -123,8 +118,7 @@ func TestGoneIsToldAtOnce(t *testing.T) {
 		start := time.Now()
 		h := watch(t, w, true)
 		time.Sleep(time.Hour)
-		lost, at := h.told()
-		require.Equal(t, []error{ErrGone}, lost)
+		at := h.heard(t, ErrGone)
 		require.Equal(t, lease/3, at.Sub(start))
 		require.Equal(t, 1, s.count())
 	})
@@ -171,12 +165,9 @@ func TestRenewNow(t *testing.T) {
 		s.say(gone)
 		w.RenewNow(func(o Owner) bool { return o == h || o == plain })
 		synctest.Wait()
-		lost, _ := h.told()
-		require.Equal(t, []error{ErrGone}, lost)
-		lost, _ = other.told()
-		require.Empty(t, lost)
-		lost, _ = plain.told()
-		require.Empty(t, lost, "a plain lease is not renewed, by nothing")
+		h.heard(t, ErrGone)
+		other.heard(t)
+		plain.heard(t) // a plain lease is not renewed, by nothing
 	})
 }
 
@@ -197,8 +188,7 @@ func TestStop(t *testing.T) {
 		w.Join()
 		require.Equal(t, before, time.Now(), "at once")
 		require.ErrorIs(t, cause, errStopped)
-		lost, _ := h.told()
-		require.Empty(t, lost)
+		h.heard(t)
 		require.False(t, w.Watch(&h.lease, h, time.Now(), lease, true))
 		require.False(t, w.Forget(&h.lease))
 		require.Empty(t, w.Stop(), "twice is harmless")
@@ -233,8 +223,7 @@ func TestWatchAnew(t *testing.T) {
 		h := watch(t, w, true)
 		require.True(t, w.Watch(&h.lease, h, time.Now(), lease, false))
 		time.Sleep(time.Hour)
-		lost, _ := h.told()
-		require.Equal(t, []error{ErrEnded}, lost)
+		h.heard(t, ErrEnded)
 		require.Zero(t, s.count())
 	})
 }
@@ -250,8 +239,7 @@ func TestNoLease(t *testing.T) {
 		require.False(t, w.Forget(&late.lease), "lost is lost, also before it is told")
 		require.False(t, w.Confirm(&late.lease, start, lease, true))
 		synctest.Wait()
-		lost, at := late.told()
-		require.Equal(t, []error{ErrDeadline}, lost)
+		at := late.heard(t, ErrDeadline)
 		require.Equal(t, start, at)
 		require.Zero(t, s.count())
 		require.True(t, w.Forget(&long.lease))

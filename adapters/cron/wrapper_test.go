@@ -94,26 +94,6 @@ func TestLoss(t *testing.T) {
 	adaptertest.RequireStrangers(t, t.Name())
 }
 
-// TestPlainJob: the logger hears of the loss after the job.
-func TestPlainJob(t *testing.T) {
-	j := adaptertest.NewJournal()
-	once(t, j)(cron.FuncJob(func() { adaptertest.Lose(t, t.Name()) })).Run()
-	require.ErrorIs(t, adaptertest.Receive(t, "the line in the log", j.Failed), holdfast.ErrLost)
-	adaptertest.RequireStrangers(t, t.Name())
-}
-
-// TestPanic: a job that panics gives the lock back, under cron.Recover on the outside, and runs again.
-func TestPanic(t *testing.T) {
-	var section adaptertest.Section
-	j := adaptertest.NewJournal()
-	start(t, tick, cron.FuncJob(func() {
-		section.Enter()()
-		panic("out of paper")
-	}), cron.Recover(j), once(t, j))
-	adaptertest.Eventually(t, "it runs again", func() bool { return section.Runs() >= 3 })
-	require.ErrorContains(t, adaptertest.Receive(t, "the line in the log", j.Failed), "out of paper")
-}
-
 // TestOutage: the logger is told that Redis is away, and not that somebody has the lock.
 func TestOutage(t *testing.T) {
 	c := adaptertest.Unreachable(t)

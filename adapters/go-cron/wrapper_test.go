@@ -111,13 +111,3 @@ func TestOuterWrapper(t *testing.T) {
 	<-stopped.Done()
 	adaptertest.RequireStrangers(t, t.Name())
 }
-
-// TestPanic: a job that panics gives the lock back.
-func TestPanic(t *testing.T) {
-	j := adaptertest.NewJournal()
-	job := locked(t, j, cron.FuncJob(func() { panic("out of paper") }))
-	machine(t, cron.NewChain(cron.Recover(j)).Then(job))
-	for range 3 {
-		require.ErrorContains(t, adaptertest.Receive(t, "the line in the log", j.Failed), "out of paper")
-	}
-}

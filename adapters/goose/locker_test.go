@@ -133,22 +133,14 @@ func TestWait(t *testing.T) {
 	_, err := provider(t, t.TempDir(), never, goose.WithLocker(newLocker(t, holdfast.Wait(0)))).Up(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
 	// Under the hold of the lock itself, so that a Lock of the same owner would re-enter.
+	ctx, cancel := context.WithTimeout(other.Context(), 100*time.Millisecond)
+	defer cancel()
 	under := holdfastgoose.New(rlock.New(c, t.Name()))
-	_, err = provider(t, t.TempDir(), never, goose.WithLocker(under)).Up(within(ctx, other.Context()))
+	_, err = provider(t, t.TempDir(), never, goose.WithLocker(under)).Up(ctx)
 	require.Error(t, err)
 	require.NoError(t, other.Unlock(t.Context()))
 	adaptertest.RequireFree(t, t.Name())
-}
-
-// within is the context of a hold with an earlier end.
-func within(ctx, hold context.Context) context.Context {
-	deadline, _ := ctx.Deadline()
-	short, cancel := context.WithDeadline(hold, deadline)
-	context.AfterFunc(ctx, cancel)
-	return short
 }
 
 // TestNextOperation: an operation locks again while the Unlock of the one before may be under way.

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -19,10 +20,7 @@ import (
 // labelled is a client of that name, which looks at long waits soon.
 func labelled(t *testing.T, rdb redis.UniversalClient, label string) *holdfast.Client {
 	t.Helper()
-	c, err := holdfast.New(rdb, &holdfast.Options{Label: label, LongWait: 80 * time.Millisecond})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, rdb, &holdfast.Options{Label: label, LongWait: 80 * time.Millisecond})
 }
 
 // TestDoctorDeadlocks: two who wait for each other are an error, with their labels, and nobody is one when there
@@ -33,10 +31,8 @@ func TestDoctorDeadlocks(t *testing.T) {
 	url, rdb := "redis://"+srv.Addr(), srv.Client(t)
 	a, b := labelled(t, rdb, "billing@host-1"), labelled(t, rdb, "stock@host-2")
 	ctx, cancel := context.WithCancel(t.Context())
-	x, err := rlock.New(a, "x").Lock(ctx)
-	require.NoError(t, err)
-	y, err := rlock.New(b, "y").Lock(ctx)
-	require.NoError(t, err)
+	x := kindtest.Take(ctx, t, rlock.New(a, "x").Lock)
+	y := kindtest.Take(ctx, t, rlock.New(b, "y").Lock)
 	done := make(chan struct{}, 2)
 	wait := func(ctx context.Context, m *rlock.Mutex) {
 		defer func() { done <- struct{}{} }()

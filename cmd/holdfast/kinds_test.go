@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -63,7 +64,7 @@ func TestRunQuorum(t *testing.T) {
 	var clients []*holdfast.Client
 	for _, m := range masters {
 		addresses = append(addresses, "redis://"+m.Addr())
-		clients = append(clients, newTestClient(t, m.Client(t)))
+		clients = append(clients, kindtest.NewClient(t, m.Client(t), nil))
 	}
 	run := func(flags ...string) *program {
 		args := append([]string{"run", "--kind", "redlock", "--name", t.Name(), "--wait", "0"}, flags...)
@@ -72,8 +73,7 @@ func TestRunQuorum(t *testing.T) {
 		}, append(args, "--", "true")...)
 	}
 	mutex := redlock.New(clients, t.Name())
-	hold, err := mutex.Lock(t.Context())
-	require.NoError(t, err)
+	hold := kindtest.Lock(t, mutex)
 	p := run()
 	require.Equal(t, exitNotHeld, p.end(), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "was not acquired")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -23,12 +24,10 @@ import (
 func taken(t *testing.T) (srv *redistest.Server, h *holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	client := newTestClient(t, srv.Client(t))
-	h, err := rlock.New(client, "orders:42").TryLock(context.Background())
+	client := kindtest.NewClient(t, srv.Client(t), nil)
+	_, err := semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
 	require.NoError(t, err)
-	_, err = semaphore.New(client, "calls", 5).TryAcquire(context.Background(), 2)
-	require.NoError(t, err)
-	return srv, h
+	return srv, kindtest.Lock(t, rlock.New(client, "orders:42"))
 }
 
 func TestLs(t *testing.T) {
@@ -155,9 +154,6 @@ func TestShort(t *testing.T) {
 	require.Equal(t, "nigh…-east", table.cut("nightly-report-of-the-east", 10))
 	require.Equal(t, "設定…更新", table.cut("設定ファイル:更新", 9))
 	require.Equal(t, "設…新", table.cut("設定ファイル:更新", 6), "half a character is none")
-	require.Equal(t, `'it'\''s'`, shellWord("it's"))
-	require.Equal(t, "orders:42", shellWord("orders:42"))
-	require.Equal(t, `"a\x1b"`, visible("a\x1b"))
 }
 
 // TestTableFits: no line is wider than the terminal, and elsewhere nothing is cut.
@@ -180,14 +176,4 @@ func TestTableFits(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, sizedTable(&out, 0, false).add(&l))
 	require.Contains(t, out.String(), name)
-}
-
-// TestHelpOfLocks: each command has examples, and says what its codes mean.
-func TestHelpOfLocks(t *testing.T) {
-	for command, code := range map[string]string{"ls": "125 ", "inspect": "80 ", "unlock": "79 "} {
-		_, help, _ := says(command, "--help")
-		for _, text := range []string{"Examples:", "Exit codes:", "  " + code, "--json"} {
-			require.Contains(t, help, text)
-		}
-	}
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -128,15 +127,6 @@ func says(args ...string) (code int, stdout, stderr string) {
 // ask is says before a server.
 func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
 	return says(append(args, "--redis", "redis://"+srv.Addr())...)
-}
-
-// newTestClient is a client of the library, closed at the end of the test.
-func newTestClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
 }
 
 func eventually(t *testing.T, cond func() bool, what string) {

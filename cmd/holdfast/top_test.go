@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -145,7 +146,7 @@ func (w *top) hides(text string) {
 func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
-	c, other, ctx := newTestClient(t, srv.Client(t)), newTestClient(t, srv.Client(t)), t.Context()
+	c, other := kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil)
 	holds = map[string]*holdfast.Hold{}
 	for _, l := range []struct {
 		as   string
@@ -154,14 +155,9 @@ func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.
 		{"idle", rlock.New(c, "idle")}, {"busy", fairlock.New(c, "busy")}, {"read", rwlock.New(c, "read").RLocker()},
 		{"read by another", rwlock.New(other, "read").RLocker()},
 	} {
-		h, err := l.lock.TryLock(ctx)
-		require.NoError(t, err)
-		holds[l.as] = h
+		holds[l.as] = kindtest.Lock(t, l.lock)
 	}
-	waits, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); _, _ = fairlock.New(other, "busy").Lock(waits) }()
-	t.Cleanup(func() { cancel(); <-done })
+	kindtest.Begin(t.Context(), t, fairlock.New(other, "busy").Lock)
 	return srv, holds
 }
 
@@ -205,14 +201,12 @@ func TestTopFollows(t *testing.T) {
 	w.shows("▸ busy", "idle")
 	w.press("down")
 	w.shows("▸ idle")
-	c := newTestClient(t, srv.Client(t))
-	_, err := rlock.New(c, "another").TryLock(t.Context())
-	require.NoError(t, err)
+	c := kindtest.NewClient(t, srv.Client(t), nil)
+	kindtest.Lock(t, rlock.New(c, "another"))
 	w.shows("  another", "  busy", "▸ idle")
 	w.press("home")
 	w.shows("▸ another")
-	_, err = rlock.New(c, "a").TryLock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(c, "a"))
 	w.shows("▸ a ", "  another")
 	w.press("end")
 	w.shows("▸ read")
@@ -280,8 +274,7 @@ func TestTopEndsNoOther(t *testing.T) {
 	w.press("x")
 	w.shows("End the hold of " + holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
-	next, err := rlock.New(newTestClient(t, srv.Client(t)), "idle").TryLock(t.Context())
-	require.NoError(t, err)
+	next := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "idle"))
 	w.press("y")
 	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")
 	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "idle").Val())

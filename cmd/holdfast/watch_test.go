@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -58,7 +59,7 @@ func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
 func TestWatchKinds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
-	c := newTestClient(t, srv.Client(t))
+	c := kindtest.NewClient(t, srv.Client(t), nil)
 	type lock = func(ctx context.Context, name string) (*holdfast.Hold, error)
 	of := func(l func(name string) holdfast.Locker) lock {
 		return func(ctx context.Context, name string) (*holdfast.Hold, error) { return l(name).Lock(ctx) }
@@ -136,8 +137,7 @@ func TestWatchIsWoken(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	address := user(t, srv, "deaf", "-psubscribe")
-	hold, err := rlock.New(newTestClient(t, srv.Client(t)), t.Name()).Lock(t.Context(), holdfast.Lease(2*time.Hour))
-	require.NoError(t, err)
+	hold := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()), holdfast.Lease(2*time.Hour))
 	p := command(t, srv, "watch", "--json", "--every", "1h", t.Name())
 	require.Equal(t, hold.Owner(), p.sees(t, 1, "held").Owner)
 	deaf := command(t, srv, "watch", "--json", "--every", "1h", "--redis", address, t.Name())
@@ -169,10 +169,10 @@ func TestWatchSeveral(t *testing.T) {
 	var of []*holdfast.Client
 	quorum := []string{"watch", "--json", "--every", "100ms"}
 	for _, m := range masters {
-		of = append(of, newTestClient(t, m.Client(t)))
+		of = append(of, kindtest.NewClient(t, m.Client(t), nil))
 		quorum = append(quorum, "--redis", "redis://"+m.Addr())
 	}
-	c := newTestClient(t, cluster.Client(t))
+	c := kindtest.NewClient(t, cluster.Client(t), nil)
 	for what, k := range map[string]struct {
 		locker holdfast.Locker
 		args   []string
@@ -187,8 +187,7 @@ func TestWatchSeveral(t *testing.T) {
 			if what == "quorum" {
 				voted(t, masters[0], k.locker.Name())
 			}
-			hold, err := k.locker.Lock(t.Context())
-			require.NoError(t, err)
+			hold := kindtest.Lock(t, k.locker)
 			require.Equal(t, hold.Owner(), p.sees(t, 2, "granted").Owner)
 			require.NoError(t, hold.Unlock(t.Context()))
 			p.sees(t, 3, "released")
@@ -220,8 +219,7 @@ func TestWatchOutage(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "waiting for it") }, "an outage")
 	srv.Restart()
 	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "answers again") }, "its end")
-	_, err := rlock.New(newTestClient(t, srv.Client(t)), t.Name()).Lock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()))
 	p.sees(t, 2, "granted")
 	require.NoError(t, p.Process.Signal(syscall.SIGINT))
 	require.Zero(t, p.end())

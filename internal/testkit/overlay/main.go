@@ -6,7 +6,7 @@
 // The two steps are apart because go test takes an empty -overlay for none.
 //
 // The library is free of switches that way: what users build has no condition that only a test
-// needs. Which text becomes which is in the tables beside this file. A text that does not occur
+// needs. Which text becomes which is in the table of rows.go. A text that does not occur
 // exactly once is an error, and nothing is written: then the code has changed, and its row must
 // follow. package defence has the switches.
 //
@@ -26,20 +26,6 @@ import (
 	"strings"
 )
 
-// row is one place where a defence can be switched off.
-type row struct {
-	defence string // whose switch OFF asks; empty: none's
-	file    string // relative to the root of the repository
-	text    string // what stands there, exactly once
-	mutated string // what is put in its place
-}
-
-// placed is a row with the file of the table that it is in, for errors.
-type placed struct {
-	row
-	table string
-}
-
 const (
 	module   = "github.com/holdfast-go/holdfast"
 	switches = "internal/testkit/defence"
@@ -50,26 +36,13 @@ const (
 func main() {
 	root, err := findRoot()
 	if err == nil {
-		err = write(root, filepath.Join(root, folder), rows())
+		err = write(root, filepath.Join(root, folder), rows(defences))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "overlay:", err)
 		os.Exit(1)
 	}
 	fmt.Println(filepath.Join(root, folder, "overlay.json"))
-}
-
-func rows() []placed {
-	return slices.Concat(in("engine.go", engineRows), in("quorum.go", quorumRows), in("services.go", serviceRows),
-		in("several.go", severalRows), in("looking.go", lookingRows))
-}
-
-// in says of rows which file of this package has them.
-func in(table string, rows []row) (list []placed) {
-	for _, r := range rows {
-		list = append(list, placed{r, "internal/testkit/overlay/" + table})
-	}
-	return list
 }
 
 // findRoot is the folder of the library's module, in or above which the command was started.
@@ -88,7 +61,7 @@ func findRoot() (string, error) {
 }
 
 // write puts the copies and the list of them into a folder.
-func write(root, folder string, rows []placed) error {
+func write(root, folder string, rows []row) error {
 	texts, err := mutate(root, rows)
 	if err != nil {
 		return err
@@ -132,8 +105,8 @@ func sweep(folder string, replace map[string]string) error {
 
 // mutate returns the mutated text of each file that a row names, and of the one that says that
 // there are any.
-func mutate(root string, rows []placed) (map[string]string, error) {
-	byFile := make(map[string][]placed)
+func mutate(root string, rows []row) (map[string]string, error) {
+	byFile := make(map[string][]row)
 	for _, r := range rows {
 		byFile[r.file] = append(byFile[r.file], r)
 	}
@@ -157,19 +130,17 @@ func mutate(root string, rows []placed) (map[string]string, error) {
 }
 
 // apply makes the changes of all rows in the text of their file.
-func apply(text string, rows []placed) (string, error) {
+func apply(text string, rows []row) (string, error) {
 	original := text
 	var all []error
 	for _, r := range rows {
 		if n := strings.Count(original, r.text); n != 1 {
-			all = append(all, fmt.Errorf("the row of %q in %s looks for a text that occurs %d times, and not once: %q",
-				r.defence, r.table, n, r.text))
+			all = append(all, fmt.Errorf("the row of %q looks for a text that occurs %d times, and not once: %q", r.defence, n, r.text))
 			continue
 		}
 		changed := strings.Replace(text, r.text, strings.ReplaceAll(r.mutated, "OFF", "defence."+r.defence+".Off()"), 1)
 		if changed == text {
-			all = append(all, fmt.Errorf("the row of %q in %s meets another row, or changes nothing: %q", r.defence, r.table,
-				r.text))
+			all = append(all, fmt.Errorf("the row of %q meets another row, or changes nothing: %q", r.defence, r.text))
 		}
 		text = changed
 	}

@@ -17,7 +17,7 @@ const root = "../../.."
 
 // TestEachRowFindsItsText: a row whose text has changed must change with it.
 func TestEachRowFindsItsText(t *testing.T) {
-	texts, err := mutate(root, rows())
+	texts, err := mutate(root, rows(defences))
 	require.NoError(t, err)
 	for file, text := range texts {
 		_, err := parser.ParseFile(token.NewFileSet(), file, text, parser.SkipObjectResolution)
@@ -28,7 +28,7 @@ func TestEachRowFindsItsText(t *testing.T) {
 
 // TestEachSwitchHasARow: a switch that nothing asks would have its test show nothing.
 func TestEachSwitchHasARow(t *testing.T) {
-	texts, err := mutate(root, rows())
+	texts, err := mutate(root, rows(defences))
 	require.NoError(t, err)
 	var asked []string
 	for file, text := range texts {
@@ -75,15 +75,15 @@ func TestRefusesWhatDoesNotFit(t *testing.T) {
 	code := "// Package p is small.\npackage p\n\nfunc f(a, b bool) bool { return a && b }\nfunc g(a bool) bool { return a }\n"
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "p.go"), []byte(code), 0o600))
 	for want, list := range map[string][]row{
-		`"X" in internal/testkit/overlay/t.go looks for a text that occurs 0 times`: {{"X", "p.go", "a || b", "OFF"}},
+		`"X" looks for a text that occurs 0 times`: {{"X", "p.go", "a || b", "OFF"}},
 		"occurs 2 times": {{"X", "p.go", "return a", "return a || OFF"}},
 		"meets another":  {{"X", "p.go", "a && b", "(a || OFF) && b"}, {"Y", "p.go", "{ return a && b }", "{ return OFF }"}},
 		"no such file":   {{"X", "q.go", "a", "b"}},
 	} {
-		require.ErrorContains(t, write(dir, filepath.Join(dir, "out"), in("t.go", list)), want)
+		require.ErrorContains(t, write(dir, filepath.Join(dir, "out"), list), want)
 		require.NoDirExists(t, filepath.Join(dir, "out"))
 	}
-	texts, err := mutate(dir, in("t.go", []row{{"X", "p.go", "a && b", "(a || OFF) && b"}}))
+	texts, err := mutate(dir, rows("p.go\n\tX: «(»a« || OFF)» &&\n\t\tb"))
 	require.NoError(t, err)
 	require.ElementsMatch(t, []string{"p.go", built}, slices.Collect(maps.Keys(texts)))
 	require.Contains(t, texts["p.go"], "return (a || defence.X.Off()) && b")

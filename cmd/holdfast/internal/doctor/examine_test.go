@@ -92,40 +92,19 @@ func TestExamineIsBrokenOff(t *testing.T) {
 	for _, after := range []int64{1, 6, 30, 47, 55, 60, 65, 70, 90} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		rdb := srv.Client(t)
-		rdb.AddHook(&counter{left: after, reached: func() { cancel(why) }})
+		left := atomic.Int64{}
+		left.Store(after)
+		rdb.AddHook(redistest.Around(func(send func() error, _ ...redis.Cmder) error { // a command, or a pipeline
+			if left.Add(-1) == 0 {
+				cancel(why)
+			}
+			return send()
+		}))
 		_, err := Examine(ctx, rdb, Settings{Span: time.Hour})
 		require.Error(t, err, "after %d commands", after)
 		require.True(t, errors.Is(err, why) || errors.Is(err, context.Canceled), "%v", err)
 		cancel(nil)
 		vanishes(t, srv)
-	}
-}
-
-// counter calls a function when so many commands, or pipelines, have been sent.
-type counter struct {
-	left    int64
-	reached func()
-}
-
-func (c *counter) count() {
-	if atomic.AddInt64(&c.left, -1) == 0 {
-		c.reached()
-	}
-}
-
-func (c *counter) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		c.count()
-		return next(ctx, cmd)
-	}
-}
-
-func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		c.count()
-		return next(ctx, cmds)
 	}
 }
 

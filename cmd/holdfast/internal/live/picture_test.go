@@ -4,27 +4,18 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
-
-func newClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
 
 func newPicture(t *testing.T, o Options, clients ...redis.UniversalClient) *Picture {
 	t.Helper()
@@ -55,13 +46,10 @@ func (p *Picture) row(name string) *Row {
 // TestFinds: locks come into the picture and leave it, found by their keys, and by who waits.
 func TestFinds(t *testing.T) {
 	srv := redistest.Start(t)
-	c, ctx := newClient(t, srv), t.Context()
-	a, err := rlock.New(c, "a").TryLock(ctx)
-	require.NoError(t, err)
-	_, err = fairlock.New(c, "b").TryLock(ctx)
-	require.NoError(t, err)
-	_, err = rlock.New(c, "other").TryLock(ctx)
-	require.NoError(t, err)
+	c, ctx := kindtest.NewClient(t, srv.Client(t), nil), t.Context()
+	a := kindtest.Lock(t, rlock.New(c, "a"))
+	kindtest.Lock(t, fairlock.New(c, "b"))
+	kindtest.Lock(t, rlock.New(c, "other"))
 	p := newPicture(t, Options{Match: "[ab]", Every: time.Millisecond, Share: 1}, srv.Client(t))
 	require.True(t, p.Status().Listed.IsZero())
 	stop := finding(t, p)
@@ -70,7 +58,10 @@ func TestFinds(t *testing.T) {
 
 	waits, cancel := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); _, _ = fairlock.New(newClient(t, srv), "b").Lock(waits) }()
+	go func() {
+		defer close(ended)
+		_, _ = fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "b").Lock(waits)
+	}()
 	defer func() { cancel(); <-ended }()
 	eventually(t, func() bool { r := p.row("b"); return r != nil && r.Waiting() == 1 && r.Lock.Waiters == 1 }, "one waits")
 	require.Zero(t, p.row("a").Waiting())
@@ -112,23 +103,8 @@ func TestLooksAtWhatIsAsked(t *testing.T) {
 	require.Zero(t, calls["scan"])
 	spent := p.Status().Spent
 	require.Positive(t, spent)
-	require.GreaterOrEqual(t, spent, scriptTime(t, rdb), "what the commands took, and what was between them")
-}
-
-// scriptTime is what the server says that scripts have taken since its statistics were reset.
-func scriptTime(t *testing.T, rdb *redis.Client) time.Duration {
-	t.Helper()
-	for line := range strings.Lines(rdb.Info(t.Context(), "commandstats").Val()) {
-		if rest, ok := strings.CutPrefix(line, "cmdstat_evalsha"); ok {
-			_, rest, _ = strings.Cut(rest, "usec=")
-			var us int64
-			_, err := fmt.Sscanf(rest, "%d", &us)
-			require.NoError(t, err)
-			return time.Duration(us) * time.Microsecond
-		}
-	}
-	t.Fatal("no scripts were run")
-	return 0
+	took := srv.CommandTime(t)
+	require.GreaterOrEqual(t, spent, took["evalsha_ro"]+took["evalsha"], "what the commands took, and what was between them")
 }
 
 // TestPassWaitsForItsShare: a share that is spent by the first steps ends a pass over many keys there,
@@ -137,8 +113,7 @@ func TestPassWaitsForItsShare(t *testing.T) {
 	srv := redistest.Start(t)
 	const fill = `for i = 1, ARGV[1] do redis.call('SET', 'other:' .. i, 1) end return 1`
 	require.NoError(t, srv.Client(t).Eval(t.Context(), fill, nil, 50_000).Err())
-	_, err := rlock.New(newClient(t, srv), "a").TryLock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "a"))
 	p := newPicture(t, Options{Share: 1e-9}, srv.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -167,14 +142,11 @@ func (s *server) scannedNow() int64 {
 // TestCluster: each node has a toll of its own, and labels, redirects and listeners pass them.
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t, 2, 0)
-	c, err := holdfast.New(cluster.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
+	c := kindtest.NewClient(t, cluster.Client(t), nil)
 	var keys []Key
 	for n := range 20 {
 		keys = append(keys, Key{0, fmt.Sprint("lock:", n)})
-		_, err := rlock.New(c, keys[n].Name).TryLock(t.Context())
-		require.NoError(t, err)
+		kindtest.Lock(t, rlock.New(c, keys[n].Name))
 	}
 	p := newPicture(t, Options{Every: time.Millisecond, Share: 1}, cluster.Client(t))
 	stop := finding(t, p)
@@ -193,8 +165,7 @@ func TestCluster(t *testing.T) {
 // TestOutage: a fault is told until it is over, and what was known stays.
 func TestOutage(t *testing.T) {
 	srv := redistest.Start(t)
-	_, err := rlock.New(newClient(t, srv), "a").TryLock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "a"))
 	p := newPicture(t, Options{Every: time.Millisecond, Share: 1}, redistest.NewClient(t, srv.Addr(), func(o *redis.Options) {
 		o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, -1
 	}))
@@ -231,8 +202,7 @@ func TestRoom(t *testing.T) {
 // TestDenied: who may not ask for the channels, nor how many keys there are, finds locks by their keys.
 func TestDenied(t *testing.T) {
 	srv := redistest.Start(t)
-	_, err := rlock.New(newClient(t, srv), "a").TryLock(t.Context())
-	require.NoError(t, err)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "a"))
 	srv.Command(t, "ACL", "SETUSER", "some", "on", ">pw", "~*", "&*", "+@all", "-dbsize", "-pubsub|channels")
 	p := newPicture(t, Options{Every: time.Millisecond, Share: 1}, srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "some", "pw" }))
 	stop := finding(t, p)

@@ -1,0 +1,216 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+)
+
+// row is one place where a defence can be switched off.
+type row struct {
+	defence string // whose switch OFF asks; "-": none's
+	file    string // relative to the root of the repository
+	text    string // what stands there, exactly once
+	mutated string // what is put in its place
+}
+
+var added = regexp.MustCompile("«([^»]*)»")
+
+// rows reads a table. Below the name of a file is a line for each of its rows: a switch, and a text
+// of the file with what is added to it between « and ». Line breaks and tabs in that are written \n
+// and \t; a line that is indented further goes on with the one before.
+func rows(table string) (list []row) {
+	file := ""
+	for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(table), "\n\t\t", " "), "\n") {
+		defence, text, found := strings.Cut(line, ": ")
+		if !found {
+			file = line
+			continue
+		}
+		text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)
+		plain, changed := added.ReplaceAllString(text, ""), added.ReplaceAllString(text, "$1")
+		list = append(list, row{strings.TrimSpace(defence), file, plain, changed})
+	}
+	return list
+}
+
+// defences are the rows of all.
+const defences = `
+cmd/holdfast/internal/live/budget.go
+	Share: if d <= 0« || OFF» {
+election/observe.go
+	TermEnd: if o.again >= 0« && !OFF» {
+election/run.go
+	WaitLead: «if OFF { done := make(chan error, 1); go func() { done <- lead(h.Context()) }(); select { case err =
+		<-done: case <-h.Context().Done(): } } else { »err = lead(h.Context())« }»
+internal/combine/combine.go
+	Overtake: «if _ = late; !OFF { »c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return
+		!s.begun.After(late) })\n\tc.promote()« }»
+	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd); s != nil {
+internal/deadlock/circle.go
+	SeenTwice: if «(»later« || OFF)» && !s.told {
+internal/engine/acquire.go
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(left)
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(left)
+internal/engine/attempt.go
+	HeadStart: if g.asked.once« || OFF» {
+internal/engine/blocked.go
+	ToldOnce: if h.told« && !OFF» {
+internal/engine/courtesy.go
+	LetGo: if c.others <= 0« || OFF» {
+	Turns: \tc.others--«; if OFF { c.others = 0 }»
+internal/engine/grant.go
+	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
+		max(g.lease, g.restLocked())
+	Longest: if «OFF { lease = max(g.lease, g.atLeast) }; if »g.atLeast > 0 {\n\t\trest =
+	Stay: g.atLeast > 0« && !OFF» }
+internal/engine/handoff.go
+	Longer: can = can && «(»!g.longer« || OFF)» && «(»g.front« || defence.Front.Off())»
+	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
+	LatePass: if !o.Stray« || OFF» {
+	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
+	HandBack: if «OFF { return nil, g.left(err) }; if »!g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+internal/engine/hold.go
+	ToldEnds: «if OFF { return earlier }; »h.story.endLater(h.ending(sinceStart(), reason, nil))
+	Forgo: «if !OFF { »h.on.forgo()« }»
+internal/engine/hold_context.go
+	Glance: if «OFF || »c.Context.Err() != nil {
+internal/engine/joined.go
+	GivesAllBack: if «OFF { if run(); failed[i] != nil { break }; continue }; if »i < len(j.holds)-1 {
+	JoinedEnds: «if OFF { return }; »j.follow(h)\n\t\t\tif one.reason()
+internal/engine/keep.go
+	KeptCalled: func (k *keeping) Message(string) {« if OFF { return };»
+	KeptWanted: t.wanted = «!OFF && »true\n\t\tif ends := t.turn.Add(handOffFor); t.look.After(ends)« && !OFF» {
+	KeptMissed: «if OFF { return }; »k.heard(true)
+	KeptGap: «(»k.gaps == k.asked« || OFF)» }
+	KeptIdle: if «OFF { idle = false }; if »left := time.Until(k.until); idle && left > 0 {
+	KeptAsk: !now.Before(t.look)« && !OFF» {
+	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
+internal/engine/left.go
+	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, WithCause(cause, failure)) }; »return
+		outage(WithCause(cause, failure))
+internal/engine/locking.go
+	NobodyHas: if !returned« && !OFF» {
+internal/engine/lookout.go
+	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
+internal/engine/observed.go
+	ToldAside: «if OFF { o.hand(e, 0); return }; »o.events.Put(
+	Caught: if «OFF { return }; if »p := recover()
+internal/engine/owner.go
+	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
+	OneKind: if b.Key.Servers != ""« || OFF» {
+	FreshOwner: if !spent« || OFF» {
+internal/engine/replicas.go
+	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
+internal/engine/sides.go
+	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
+internal/engine/state.go
+	KeptForced: if «OFF || »!recalls ||
+internal/engine/tenure.go
+	Reserved: return «(»t.nextLocked() <= t.last« || OFF)» && «(»t.turnLocked()« || defence.Look.Off())»
+	Aside: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
+	Guests: if «OFF || »!t.base.Client.guests.near(
+internal/engine/uncertainty.go
+	Believes: return u.passing.Load()« && !OFF» }
+	Served: «if !OFF { »u.served = append(u.served, id)« }»
+internal/engine/unlock.go
+	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
+	Detach: «if OFF { return ctx }; »return remote.Within(ctx, g.base.Client.session.Budget())
+	Inner: return h.renewed })« && !OFF»\n\tg.renew =
+	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
+internal/fair/asker.go
+	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
+internal/fair/waiter.go
+	Listening: !l.confirmed« && !OFF»:
+	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
+internal/fair/waitlist.go
+	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
+internal/fair/waitlists.go
+	Poll: len(l.waiters) == 0« || OFF» {
+	Refresh: if all« && !OFF» {
+	Refresh: func (l *waitlist) probe(now time.Time) []string {« if OFF { return nil }»
+internal/logqueue/logqueue.go
+	Aside: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
+internal/panics/panics.go
+	Panics: func Into(err *error) {« if OFF { return }»
+internal/queue/queue.go
+	PassOn: p.turn >= Free« && !OFF» {
+internal/remote/call.go
+	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
+internal/remote/effort.go
+	Resend: errors.As(e.Err, &last) || «OFF || »time
+internal/remote/masters.go
+	Lanes: if s.Cluster == nil« || OFF» {
+internal/remote/pulse.go
+	Overdue: (p.oldest == nil ||« OFF ||»
+internal/remote/undo.go
+	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
+		OFF { return }»
+	UndoAgain: if stray« && !OFF» {
+	UndoAgain: if «OFF || »now.After(one.limit) {
+	BesideStrings: return alone && «!OFF && »lua.IsError(
+lua/many.go
+	OwnAnswer: «if OFF { slices.Reverse(p.carried) }; »for i, c := range p.carried {\n\t\tif err != nil {
+	LostForAll: «if OFF { err = redis.ErrPoolTimeout }; »c.SetErr(err)\n\t\t\tcontinue
+lua/script.go
+	NoRetry: { return «!OFF && »true }
+multilock/member.go
+	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
+multilock/taking.go
+	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
+	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
+pubsub/hub.go
+	Follow: moves(rdb)« && !OFF»,
+	JoinWake: case t.state == confirmed:\n\t\twake = «!OFF && !defence.Rewake.Off() && »true
+pubsub/reply.go
+	Resubscribe: if l.ownUnsubscribe(channel)« || OFF» {
+	Probing: case len(topics) > 1« && !OFF»:
+pubsub/subscription.go
+	Rewake: «if !OFF { »t.signalLocked()« }»\n}\n\n// interruptLocked
+redlock/ballot.go
+	Heard: if b.trusts« || OFF» {\n\t\ta.reply
+	LeaveLate: rest != nil && a.holds()« && !OFF» {
+	Restarts: if b.trusts« || OFF» {\n\t\treturn nil
+	Resend: failure.final() || «OFF || »time
+redlock/ballot_gap.go
+	Gaps: case «OFF: return; case »!v.granted && fresh && last
+	Begun: func (b *ballot) earlyLocked(a *answer) bool {« if OFF { return a.sent.Before(b.won) }»
+	Anew: return «!OFF && »a.run != nil &&
+	Gaps: func (b *ballot) overtaken(but func(i int) bool) bool {« if OFF { return false }»
+redlock/ballot_pass.go
+	Listeners: voters, need, asked := b.q.voters, b.q.need, 0«; if OFF { voters, need = voters[:1], 1 }»
+redlock/ballot_release.go
+	Detach: «if !OFF { »ctx = remote.Detach(ctx)« }»
+	Withdraw: func (b *ballot) withdraw(ctx context.Context) (granted int) {« if OFF { return 0 }»
+	Quiet: if len(seen) >= b.q.need« || OFF» {
+	Withdraw: func (v votes) ReleaseAll(owners []watchdog.Owner) {« if OFF { return }»
+redlock/ballot_renew.go
+	Retake: a.reply.Status == lua.Gone« && !OFF && !defence.Join.Off()»:
+	Join: func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {« if OFF { return }»
+	Retake: a.reply.Status == lua.Gone« && !OFF» {\n\t\tdenied
+	Settle: if left > 0« && !OFF» {
+redlock/elect.go
+	Resend: !e.passing() || «OFF || »time
+	Tell: same >= e.q.need || «OFF || »e.tell
+	Restarts: if e.trusts« || OFF» {
+redlock/lead.go
+	LastWord: !time.Now().Before(c.look)« && !OFF»
+	Remember: return r.freshLocked(key) != nil« && !OFF»
+redlock/quorum.go
+	Clocks: func (q *quorum) shown(t time.Time) uint64 {« if OFF { return uint64(t.UnixMicro()) }»
+watchdog/moment.go
+	Asleep: func (w *Watchdog) sleptBy(t time.Time) time.Duration {« if OFF { return 0 }»
+	Asleep: func (w *Watchdog) asleep() time.Duration {« if OFF { return 0 }»
+watchdog/run.go
+	Doubt: «if !OFF { »w.pokeLocked(func(Owner) bool { return true }, now)« }»
+	Wish: if «(»l.by != 0 || l.after != 0«) && !OFF» {
+	Narrow: «if OFF { return l.pace() / 30 }; »return slack(l.pace())\n}
+	Beside: func (w *Watchdog) send(b batch) {« if OFF { w.renew(b); return }»
+	-: func (w *Watchdog) renew(b batch) {« defence.BeforeRenewal()»
+	Recheck: if «!OFF && (»r.lease.life != r.life || r.lease.deadline <= w.at(sent)«)» {
+	Life: l.life != r.life« && !OFF»:
+	TooLate: if l.deadline <= now« && !OFF» {
+	Length: «if OFF { r.Length = l.length }; »w.confirmLocked(l, sent, r.Length)
+watchdog/watchdog.go
+	Deadline: trust := Trust(length)«; if OFF { trust = 1000 * length }»
+	Bound: «if !OFF { »w.forgetLocked(l)« }»\n\treturn true
+`
