@@ -275,7 +275,8 @@ func TestLostReplyIsUncertain(t *testing.T) {
 	proxy.On(script(lua.Acquire), 0, faultproxy.DropReply)
 	kindtest.Load(t, rdb, lua.Acquire)
 	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
-	for op, ask := range map[string]func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){"lock": m.Lock, "try": m.TryLock} {
+	type ask = func(context.Context, ...holdfast.Option) (*holdfast.Hold, error)
+	for op, ask := range map[string]ask{"lock": m.Lock, "try": m.TryLock} {
 		require.NoError(t, rdb.Ping(t.Context()).Err(), "there is a connection")
 		_, err := ask(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
