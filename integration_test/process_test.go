@@ -29,8 +29,8 @@ const workerEnv = "HOLDFAST_TEST_WORKER"
 const workerLock = "processes"
 
 func TestMain(m *testing.M) {
-	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, lateEnv: writeLate,
-		fairEnv: lockFairly, waitersEnv: waitFairly} {
+	for env, work := range map[string]func(string) error{workerEnv: work, chainEnv: handOn, fairEnv: lockFairly,
+		waitersEnv: waitFairly} {
 		if job := os.Getenv(env); job != "" {
 			if err := work(job); err != nil {
 				fmt.Println("error:", err)
