@@ -150,7 +150,7 @@ func stream(t *testing.T, steps int, each time.Duration) *timed {
 		defer rdb.Close()
 		step := 0
 		rdb.AddHook(redistest.Around(func(_ func() error, cmds ...redis.Cmder) error {
-			time.Sleep(each)
+			<-time.After(each)
 			step++
 			cmds[0].(*redis.ScanCmd).SetVal(nil, uint64(step%steps)) //nolint:gosec // few
 			return nil

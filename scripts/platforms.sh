@@ -4,8 +4,8 @@
 #
 #   scripts/platforms.sh [--all] [OS/ARCH...]
 #
-#   --all  each system on both processors, amd64 and arm64. Without it one is enough: no file here is for one processor alone, so
-#          the other differs only in the modules that we import
+#   --all  each system on both processors, amd64 and arm64. Without it the other systems than this one, on one processor each: no
+#          file here is for one processor alone, so the other differs only in the modules that we import
 #
 # go vet compiles what the packages need and type-checks all files of theirs, tests included. So go build is left with what vet has
 # not compiled: it links the programs. Both keep what they have done, so the second run takes seconds for each platform.
@@ -18,7 +18,11 @@ if [ "${1:-}" = --all ]; then
   shift
   set -- "${all[@]}" "$@"
 fi
-[ $# -gt 0 ] || set -- linux/arm64 darwin/arm64 windows/amd64
+if [ $# = 0 ]; then
+  for platform in linux/arm64 darwin/arm64 windows/amd64; do
+    [ "${platform%/*}" = "$(go env GOHOSTOS)" ] || set -- "$@" "$platform"
+  done
+fi
 for platform; do
   [[ " ${all[*]} " == *" $platform "* ]] || { echo "platforms.sh: $platform is none of ${all[*]}" >&2; exit 2; }
 done
