@@ -6,7 +6,7 @@ import (
 )
 
 // server is what a lock is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestModelIsLikeTheScripts runs both side by side.
+// methods say in Go what the scripts say in Lua; TestReadWriteModelIsLikeTheScripts runs both side by side.
 type server struct {
 	mode    uint8 // of the hash; nobody: there is none
 	writer  uint8 // whose field it is that ends in ":write", 0: there is none
