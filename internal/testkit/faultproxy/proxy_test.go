@@ -32,9 +32,9 @@ var hash = func() string {
 func setup(t *testing.T, change ...func(*redis.Options)) (p *Proxy, through, direct *redis.Client) {
 	t.Helper()
 	s := redistest.Shared(t)
-	p = New(t, s.Addr())
 	direct = s.Client(t)
 	t.Cleanup(func() { direct.Del(context.Background(), t.Name(), t.Name()+":n", t.Name()+":h") }) // for -count
+	p = New(t, s.Addr()) // so it delivers before that what it has kept
 	return p, redistest.NewClient(t, p.Addr(), change...), direct
 }
 
