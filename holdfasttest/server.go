@@ -68,7 +68,8 @@ func ConfigureRedis(change func(*redis.Options)) Option {
 //
 // While the test runs, calls that wait in vain fail it, and the failure names who waits for whom, and
 // where each of them locked. All clients are then closed, so that the calls return, with
-// holdfast.ErrClosed. Only calls count whose wait has no end of its own, by Wait or by a context.
+// holdfast.ErrClosed or, if another client's end comes a moment before that of its own, with what that
+// gave back. Only calls count whose wait has no end of its own, by Wait or by a context.
 //
 //   - In a bubble that is a call that has waited for an hour of its time, which takes no time: no timer
 //     has let it in until then. In an election, where to wait is all that a candidate does while
