@@ -34,7 +34,7 @@ func setup(t *testing.T, change ...func(*redis.Options)) (p *Proxy, through, dir
 	s := redistest.Shared(t)
 	direct = s.Client(t)
 	t.Cleanup(func() { direct.Del(context.Background(), t.Name(), t.Name()+":n", t.Name()+":h") }) // for -count
-	p = New(t, s.Addr()) // so it delivers before that what it has kept
+	p = New(t, s.Addr())                                                                           // so it delivers before that what it has kept
 	return p, redistest.NewClient(t, p.Addr(), change...), direct
 }
 
