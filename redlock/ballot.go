@@ -165,7 +165,9 @@ func unanswered(err error) error {
 }
 
 // send sends a question to a master, in a goroutine of the home client, and passes the answer to
-// hear. An error says why no answer will come; hear is then not called.
+// hear. An error says why no answer will come; hear is then not called. A question that grants is
+// not sent if the lock is being given back when its turn comes: its caller has left, and the next
+// caller would wait for it.
 func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.Context().Err() != nil {
@@ -191,6 +193,12 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	b.q.base.Client.Tasks().Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
+		if what.grants && b.given() {
+			b.unsent(i)
+			v.Unsent(silent)
+			hear(answer{err: errs.ErrReleased, unsent: true})
+			return
+		}
 		a, repeats := b.attempt(ctx, v, what), 0
 		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.given() {
 			a, repeats = b.attempt(ctx, v, what), 1 // at once, because the clock is known now

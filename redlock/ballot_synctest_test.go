@@ -34,6 +34,32 @@ func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
 	require.NoError(t, rdb.Close())
 }
 
+// A vote whose turn comes after its caller has left is not sent, and the master is not taken for
+// silent.
+func TestVoteOfOneWhoHasLeft(t *testing.T) {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
+	c, err := engine.New(rdb, nil)
+	require.NoError(t, err)
+	v := &voter{Master: asMaster(c), client: c}
+	b := &ballot{q: &quorum{base: &engine.Lock{Asker: engine.Asker{Client: c}}, voters: []*voter{v}},
+		votes: make([]vote, 1), patience: time.Hour}
+	_, before := v.sequence.enter()
+	heard := make(chan answer)
+	sends := func(int64) lua.Call { panic("sent") }
+	require.NoError(t, b.send(t.Context(), 0, question{sends, true}, func(a answer) { heard <- a }))
+	b.mu.Lock()
+	b.over = true
+	b.mu.Unlock()
+	close(before)
+	a := <-heard
+	require.ErrorIs(t, a.err, errs.ErrReleased)
+	require.True(t, a.unsent)
+	require.Zero(t, b.votes[0].out, "there is nothing to give back")
+	require.Zero(t, v.Silence())
+	require.NoError(t, c.Close(t.Context()))
+	require.NoError(t, rdb.Close())
+}
+
 // Something else than a lock at one master, which may be the only one that was asked, is not taken
 // for the word of a majority.
 func TestMistakeOfAMinority(t *testing.T) {

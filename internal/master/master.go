@@ -102,6 +102,14 @@ func (m *Master) End(failure error) {
 	m.out.Add(-1)
 }
 
+// Unsent ends a question in place of [Master.End] that was not sent after all, which says nothing of
+// the server. silent is what [Master.Begin] said.
+func (m *Master) Unsent(silent bool) {
+	if m.out.Add(-1) == 0 && !silent {
+		m.silent.Store(0)
+	}
+}
+
 // Took notes how long an answer took.
 func (m *Master) Took(d time.Duration) {
 	pace := m.pace.Load()
