@@ -122,6 +122,12 @@ type Call struct {
 // Script is the script of the call.
 func (c Call) Script() *Script { return c.script }
 
+// Key is the first of the call's KEYS.
+func (c Call) Key() string {
+	key, _ := c.args[3].(string)
+	return key
+}
+
 // Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand
 // saves allocations where they are the same each time.
 func (s *Script) Call(keysAndArgs ...any) Call {

@@ -123,6 +123,17 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 // NewBid is [engine.Backend.NewBid].
 func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
+// Answers is [engine.Backend.Answers]: it is said of a majority.
+func (q *quorum) Answers() bool {
+	n := 0
+	for _, v := range q.voters {
+		if v.Answers(time.Second, 100*time.Millisecond) {
+			n++
+		}
+	}
+	return n >= q.need
+}
+
 // Explain is [engine.Backend.Explain].
 func (q *quorum) Explain(err error) error { return remote.Explain(err, q.voter.Name(), false) }
 

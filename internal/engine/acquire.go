@@ -28,6 +28,7 @@ func (g *grant) queueUp(r *request) Place {
 		if r.place, front = q.Enter(key, g); r.place == nil {
 			g.front = true
 		} else if ahead, _ := front.(*grant); ahead != nil {
+			g.share(ahead.noted())
 			ahead.call()
 		} // others see the grant from now on
 	}
@@ -50,7 +51,6 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		r.place = nil // it refers to the place ahead, and so to all earlier ones
 		turn, err = p.Outcome()
 		if err != nil || turn != queue.Handed {
-			g.hear(p.Ahead(), err != nil)
 			g.owe(turn, p.Ahead())
 		}
 		if err == nil && turn != queue.Handed { // at a hand-over the last holder sets it

@@ -3,7 +3,6 @@ package engine
 import (
 	"context"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -63,24 +62,11 @@ func (a *Acquisition) Want() *Settings { return &a.asked.want }
 // whose end nobody waits for: what they come to is given back.
 func (a *Acquisition) Entry() Entry { return a.entry }
 
-// Failed is what the last attempt came to if that got no answer; nil since there was one.
-func (a *Acquisition) Failed() *atomic.Pointer[error] { return &a.failed }
+// Note is what is known of the lock.
+func (a *Acquisition) Note() *Note { return a.note }
 
-// Said is what was heard last of who has the lock.
-func (a *Acquisition) Said() Word {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.said
-}
-
-// Hear notes who was said to have the lock, if that is news. It is what [Acquisition.Left] tells.
-func (a *Acquisition) Hear(said Word) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if said.At.After(a.said.At) {
-		a.said = said
-	}
-}
+// Share has the acquisition know what others of this client know who want the same lock.
+func (a *Acquisition) Share(n *Note) { a.grant().share(n) }
 
 // Ask asks the server once, and for no place. Without a hold and an error the lock is another's.
 func (a *Acquisition) Ask() (*Hold, error) {
@@ -88,9 +74,9 @@ func (a *Acquisition) Ask() (*Hold, error) {
 	return h, err
 }
 
-// Note takes from the end of a question of the owner's, whoever sent it, what others make use of:
+// Ended takes from the end of a question of the owner's, whoever sent it, what others make use of:
 // the server's clock, how far it is, and whether the question may still arrive.
-func (a *Acquisition) Note(o remote.Outcome) { a.entry.(*field).note(o) }
+func (a *Acquisition) Ended(o remote.Outcome) { a.entry.(*field).note(o) }
 
 // Answer gets the hold that such a question was granted, or says why there is none.
 func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {

@@ -53,7 +53,7 @@ func (g *grant) attempt() (*Hold, time.Duration, error) {
 	start, vain := g.headStart(), owed.vain
 	owed.vain, owed.asked = 0, max(owed.asked, start)
 	n := g.bid.Ask(Attempt{
-		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.failed,
+		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.note.failed,
 		beside: beside, headStart: start, ends: max(owed.asked, vain),
 	})
 	if n.Refused && g.refusedByItself(n.By.Owner) {

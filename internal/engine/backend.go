@@ -23,6 +23,9 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
+	// Answers reports whether the servers that decide answer: they did a moment ago, and leave nothing
+	// unanswered for long since.
+	Answers() bool
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }
@@ -66,10 +69,6 @@ type Recaller interface {
 	// Calls has the calls to this client heard until it is closed.
 	Calls(pubsub.Listener) interface{ Close() }
 }
-
-// Informed is a [Backend] that hears who has the lock while the server keeps the places of those who
-// wait.
-type Informed interface{ Heard() remote.Blocker }
 
 // Bid is one owner's request for a lock, with all its attempts.
 type Bid interface {

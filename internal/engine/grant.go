@@ -39,15 +39,18 @@ type grant struct {
 	bid     Bid      // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
-	wish     atomic.Pointer[wish]  // of others for the lock; nil: the holder has not asked for that
-	failed   atomic.Pointer[error] // what the last attempt came to that got no answer; nil since there was one
+	wish     atomic.Pointer[wish] // of others for the lock; nil: the holder has not asked for that
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because
 	// each tells the server an absolute hold count. It is a channel and not a mutex: a caller
 	// leaves by its context.
 	turn chan struct{}
 
+	own   Note // what it knows of the lock by itself
+	known int  // how many answers there were in its note before it was wanted; of the goroutine that acquires
+
 	mu    sync.Mutex // guards the rest; never held over a network call
+	note  *Note      // what is known of the lock; written by the goroutine that acquires
 	live  bool
 	ended error // why, nil before the end
 	// told is that somebody was told of those who wait for it.
@@ -62,7 +65,6 @@ type grant struct {
 	stands time.Duration
 	longer bool    // the lease may stand for longer than was asked for
 	renew  bool    // one of the holds is to be renewed
-	said   Word    // what a server said last, before it is live
 	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
 	tenure *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	// confirmed is what replicas are known to have it.
@@ -75,7 +77,9 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Lock, o *owner, id string, r *request) *grant {
-	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
+	g := &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
+	g.note = &g.own
+	return g
 }
 
 func (g *grant) isLive() bool {
@@ -126,6 +130,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	if want.Count > 1 {
 		g.entry.(permitted).permits(want.Count)
 	}
+	g.note.Free()
 	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)
@@ -133,7 +138,6 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	h.on, h.parent, h.token, h.renewed = g, g.asked.ctx, token, want.renew
 	h.depth = int32(want.Count) //nolint:gosec // G115: no server has so many
 	g.mu.Lock()
-	g.said = Word{} // what it asks for from now on is its own
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
 	g.entry.SetPlaced(false)
 	g.granted, g.atLeast = time.Now(), want.atLeast

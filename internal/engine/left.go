@@ -13,66 +13,66 @@ import (
 // denied notes what a server said is in the way.
 func (g *grant) denied(by remote.Blocker) {
 	g.base.Client.guests.note(g.base.Key, by.Owner)
-	g.failed.Store(nil)
 	g.asked.contended = true
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.said = Word{time.Now(), by}
+	g.note.Hear(time.Now(), by)
 }
 
-// hear takes over what the grant ahead in the local queue knows, because that grant asked for both.
-// If the grant ahead had the lock, or was refused, then this grant was refused. leaving says that
-// this grant will not ask the server itself. Then the failures of the grant ahead count too.
-func (g *grant) hear(ahead any, leaving bool) {
-	front, _ := ahead.(*grant)
-	if front == nil || front == g {
-		return
-	}
-	front.mu.Lock()
-	said := front.said
-	switch {
-	case front.live && g.base.traits.Shared && !leaving:
-		said = Word{} // it keeps nobody out: this one will hear for itself
-	case front.live:
-		said = Word{time.Now(), remote.Blocker{Left: -1, Owner: front.id}}
-	}
-	live := front.live
-	front.mu.Unlock()
-	if leaving && !live {
-		g.failed.Store(front.failed.Load())
-	}
+// share has the grant know what others of this client know who want the same lock.
+func (g *grant) share(n *Note) {
+	g.known = n.answers()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.said = said
+	g.note = n
+}
+
+// noted is the grant's note, for other goroutines.
+func (g *grant) noted() *Note {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.note
 }
 
 // left is the error of a caller that stopped waiting because of cause. A nil cause means that the
-// caller asked once and has the answer.
+// caller asked once and has the answer. The kind of the error is what is known of the lock, whoever
+// asked; errors.go in the root has the table.
 func (g *grant) left(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
 	}
-	g.mu.Lock()
-	said := g.said
-	g.mu.Unlock()
-	var failure error
-	if failed := g.failed.Load(); failed != nil {
-		failure = *failed
+	said, news, failure := g.note.since(g.known)
+	answers := g.base.backend.Answers()
+	if id, held := g.heldHere(); held {
+		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
-	case !said.At.IsZero():
-		hint := ""
-		if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") {
-			hint = g.base.ownHint()
+	case news, said.stands() && answers && failure == nil:
+	case cause == nil: // by somebody of this process
+		return errs.ErrNotAcquired
+	case answers && failure == nil:
+		said = Word{} // it is over
+	default:
+		if failure == nil {
+			failure = remote.ErrSilent
 		}
-		said.Label = g.base.Client.labelOf(said.Owner)
-		return &notAcquired{said, time.Since(said.At), cause, failure, hint}
-	case cause == nil:
-		return errs.ErrNotAcquired // by somebody of this process
-	case failure == nil && g.counted:
-		failure = remote.ErrSilent // on the way
+		return outage(WithCause(cause, failure))
 	}
-	return outage(WithCause(cause, failure))
+	hint := ""
+	if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") {
+		hint = g.base.ownHint()
+	}
+	said.Label = g.base.Client.labelOf(said.Owner)
+	return &notAcquired{said, time.Since(said.At), cause, failure, hint}
+}
+
+// heldHere is the owner of this client that has the lock in front of the local queue, if there is one.
+func (g *grant) heldHere() (id string, held bool) {
+	front, _ := g.base.Client.queue.Front(g.base.Key).(*grant)
+	if front == nil || front == g {
+		return "", false
+	}
+	front.mu.Lock()
+	defer front.mu.Unlock()
+	return front.id, front.live && front.ended == nil
 }
 
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for

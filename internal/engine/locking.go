@@ -110,7 +110,7 @@ func (r *request) raise(b *Lock, err error) error {
 	if err == nil {
 		return nil
 	}
-	if r.late && errors.Is(err, errs.ErrUnavailable) && !errors.Is(err, errs.ErrNotAcquired) {
+	if r.late && (errors.Is(err, errs.ErrUnavailable) || errors.Is(err, errs.ErrNotAcquired)) {
 		err = errs.Unasked(b.Over(r.ctx))
 	}
 	return Raise(b.selfishly(Under(r.ctx, err)))

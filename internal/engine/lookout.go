@@ -211,23 +211,13 @@ func (g *grant) inTheWay() (owner string, here *grant) {
 	b := g.base
 	if front, _ := b.Client.queue.Front(b.Key).(*grant); front != nil && front != g {
 		front.mu.Lock()
-		live, id, said := front.live && front.ended == nil, front.id, front.said
+		live, id := front.live && front.ended == nil, front.id
 		front.mu.Unlock()
 		if live {
 			return id, front
 		}
-		if said.Owner != "" {
-			return said.Owner, nil
-		}
 	}
-	if informed, ok := b.backend.(Informed); ok {
-		if said := informed.Heard(); said.Owner != "" {
-			return said.Owner, nil
-		}
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.said.Owner, nil
+	return g.noted().Said().Owner, nil
 }
 
 // learnLabels asks who the clients are that others of this one wait for, if this one has a label: for

@@ -47,6 +47,9 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 // Listen is [Backend.Listen].
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
+// Answers is [Backend.Answers].
+func (s *oneServer) Answers() bool { return s.client.server.Answers(s.protocol.Name()) }
+
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }
 

@@ -26,7 +26,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	}
 	o, ok := b.Client.session.CallNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
-	}, &g.failed, func(remote.Outcome) {})
+	}, &g.note.failed, func(remote.Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.entry.MarkStray()
 	}

@@ -5,16 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/remote"
 )
-
-// Word is the last refusal of a server to a grant that is not live: somebody has the lock. Word and
-// the last failure, in the grant's failed, decide the error at the end of a wait. A caller that was
-// refused was kept out by somebody. A caller that was not refused met an outage.
-type Word struct {
-	At time.Time // when it was said; zero: never
-	remote.Blocker
-}
 
 // notAcquired is an ErrNotAcquired with what is known of the holder. The text is made only when
 // Error is called, because most callers of TryLock never read it.

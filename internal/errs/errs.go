@@ -29,13 +29,14 @@ type pair struct{ what, why error }
 func (p pair) Error() string   { return p.what.Error() + ": " + p.why.Error() }
 func (p pair) Unwrap() []error { return []error{p.what, p.why} }
 
-// Unasked is that a context had ended before anything was asked.
+// Unasked is that a context had ended before anything was asked: its cause, and no word of a lock or of
+// a server.
 func Unasked(cause error) error { return notAsked{cause} }
 
 type notAsked struct{ cause error }
 
-func (u notAsked) Error() string   { return "nothing was asked: " + u.cause.Error() }
-func (u notAsked) Unwrap() []error { return []error{ErrUnavailable, u.cause} }
+func (u notAsked) Error() string { return "nothing was asked: " + u.cause.Error() }
+func (u notAsked) Unwrap() error { return u.cause }
 
 // Invalid is an [ErrInvalid] that says which argument, and the remedy.
 func Invalid(format string, args ...any) error {

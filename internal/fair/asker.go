@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/panics"
@@ -237,12 +236,14 @@ func (a *asker) send(batch []*inquiry) {
 		}
 	}
 	var results []lua.Result
+	ended := c.Server().Asking(a.master)
 	if len(calls) == 1 {
 		reply, err := lua.Run(ctx, c.Server().Single, calls[0])
 		results = []lua.Result{{Reply: reply, Err: err}}
 	} else {
 		results = lua.RunAll(ctx, c.Redis(), calls)
 	}
+	ended(results[0].Err)
 	silent := false
 	for i, party := range parties {
 		for _, q := range party {
@@ -306,10 +307,10 @@ func (a *asker) askAlone(q *inquiry) {
 // asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
 	ls, p := a.lists, q.place
-	v := q.effort.Judge(ctx, reply, err, p.acquisition.Failed())
+	v := q.effort.Judge(ctx, reply, err, p.list.note.Failed())
 	silent = v == remote.Later && !errs.IsReply(q.effort.Err)
 	if v == remote.Settled {
-		p.acquisition.Note(q.effort.Outcome)
+		p.acquisition.Ended(q.effort.Outcome)
 	}
 	ls.mu.Lock()
 	switch {
@@ -356,11 +357,8 @@ func (q *inquiry) giveBack() {
 func (p *waiter) deniedLocked(q *inquiry) {
 	o, l := &q.effort.Outcome, p.list
 	p.asking = nil
-	p.acquisition.Failed().Store(nil)
 	by := remote.RefusedBy(o.Reply, places.Fields)
-	if o.Sent.After(l.said.At) {
-		l.said = engine.Word{At: time.Now(), Blocker: by}
-	}
+	l.note.Hear(o.Sent, by)
 	if by.Stays {
 		p.result = o
 		p.wakeLocked()

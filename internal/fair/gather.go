@@ -37,7 +37,7 @@ func (l *waitlist) gatherLocked(q *inquiry) bool {
 // the lock, the questions that were kept back are sent at once: then its release hands the lock to
 // them. Otherwise they wait for this waiter, who may soon come again, and would stand alone.
 func (l *waitlist) servedLocked() {
-	if strings.HasPrefix(l.said.Owner, l.lists.client.ID()) {
+	if strings.HasPrefix(l.note.Said().Owner, l.lists.client.ID()) {
 		l.togetherLocked()
 	}
 }

@@ -13,10 +13,7 @@ type server struct {
 	lists    *waitlists
 }
 
-var (
-	_ engine.Waiter   = (*server)(nil)
-	_ engine.Informed = (*server)(nil)
-)
+var _ engine.Waiter = (*server)(nil)
 
 // NewLock makes a lock. Errors in the arguments are returned by the first operation.
 func NewLock(c *engine.Client, p Queuer, opts ...engine.Option) *engine.Lock {
@@ -36,16 +33,6 @@ func (s *server) Traits() engine.Traits {
 
 // Explain is [engine.Backend.Explain].
 func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
-
-// Heard is [engine.Informed].
-func (s *server) Heard() remote.Blocker {
-	s.lists.mu.Lock()
-	defer s.lists.mu.Unlock()
-	if l := s.lists.lists[s.base.Key]; l != nil {
-		return l.said.Blocker
-	}
-	return remote.Blocker{}
-}
 
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
@@ -74,10 +61,10 @@ func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
 	if h != nil || err != nil {
 		return h, err
 	}
-	said := a.Said()
+	said := a.Note().Said()
 	p := s.waiterLocking(a)
-	if said.At.After(p.list.said.At) {
-		p.list.said = said
+	if !said.At.IsZero() {
+		p.list.note.Hear(said.At, said.Blocker)
 	}
 	s.lists.mu.Unlock()
 	p.Stand()

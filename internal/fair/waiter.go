@@ -61,6 +61,7 @@ func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 		p.list = ls.open(s)
 	}
 	p.list.waiters[p.owner] = p
+	a.Share(&p.list.note)
 	return p
 }
 
@@ -157,12 +158,10 @@ func (p *waiter) take() (*engine.Hold, error) {
 			return nil, nil
 		}
 		if cause := a.Over(); cause != nil {
-			p.missed()
 			return nil, a.Left(cause)
 		}
 		result, got := p.news()
 		if result != nil {
-			p.heard()
 			return a.Answer(*result)
 		}
 		if err := p.list.refused(); err != nil {
@@ -177,24 +176,4 @@ func (p *waiter) take() (*engine.Hold, error) {
 		}
 		p.Stand()
 	}
-}
-
-// missed notes, for the error of a waiter that leaves, what its client's last poll said about the
-// holder, or that the poll got no answer.
-func (p *waiter) missed() {
-	p.list.lists.mu.Lock()
-	err := p.list.failed
-	p.list.lists.mu.Unlock()
-	if err != nil {
-		p.acquisition.Failed().Store(&err)
-	}
-	p.heard()
-}
-
-// heard notes the last answer about the holder that any waiter of the waitlist got.
-func (p *waiter) heard() {
-	p.list.lists.mu.Lock()
-	said := p.list.said
-	p.list.lists.mu.Unlock()
-	p.acquisition.Hear(said)
 }

@@ -13,12 +13,13 @@ import (
 )
 
 // waitlist has the waiters of one client for one name. The waitlists' mu guards all fields except
-// lists, server and sub.
+// lists, server, sub and note.
 type waitlist struct {
 	lists   *waitlists
 	server  *server
 	sub     *pubsub.Subscription
 	waiters map[string]*waiter // by owner
+	note    engine.Note        // what is known of the lock; it guards itself
 
 	placed    int         // how many waiters have had an answer that they have a place
 	gathered  []*inquiry  // that wait for others, see gather.go
@@ -28,8 +29,6 @@ type waitlist struct {
 	left      time.Time   // when the last waiter left
 	doubted   time.Time   // when the mailbox was found to be at the wrong server
 	refreshed time.Time   // when the places were last kept by a poll
-	failed    error       // the failure of the last poll; nil if there was an answer
-	said      engine.Word // the last answer that named a holder
 	far       bool        // several other clients are in front of all our waiters
 	lost      bool        // a place was gone, so the next poll checks all
 

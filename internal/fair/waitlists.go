@@ -296,7 +296,7 @@ func (ls *waitlists) send(polls []poll) {
 		ls.setAsked(master, true)
 		ls.client.Tasks().Go(func() {
 			defer ls.setAsked(master, false)
-			ls.sendTo(due)
+			ls.sendTo(master, due)
 		})
 	}
 }
@@ -319,23 +319,23 @@ func (ls *waitlists) askedLocked(l *waitlist) bool {
 	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
 }
 
-// sendTo runs the scripts in one pipeline. Scripts that fail are left to the next poll.
-func (ls *waitlists) sendTo(polls []poll) {
+// sendTo runs the scripts of a master in one pipeline. Scripts that fail are left to the next poll.
+func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	calls := make([]lua.Call, len(polls))
 	for i, p := range polls {
 		calls[i] = p.call
 	}
 	sent, silent := suspend.System.Now(), false
-	begun := ls.client.Session().Begin()
+	begun, ended := ls.client.Session().Begin(), ls.client.Server().Asking(master)
 	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
+	ended(results[0].Err)
 	ls.client.Session().Answered(begun, calls, results)
 	ls.client.Session().NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {
 			silent = silent || !errs.IsReply(result.Err)
-			ls.mu.Lock()
-			polls[i].list.failed = panics.Text(result.Err)
-			ls.mu.Unlock()
+			why := panics.Text(result.Err)
+			polls[i].list.note.Failed().Store(&why)
 			continue
 		}
 		ls.apply(polls[i], sent, result.Reply)
@@ -351,9 +351,10 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	l, missing := p.list, r.Texts(6)
 	ls.mu.Lock()
 	l.syncLocked(sent, r.Text(1))
-	l.failed = nil
 	if holder := r.Text(2); holder != "" {
-		l.said = engine.Word{At: time.Now(), Blocker: remote.InTheWay(r.Int(0), holder)}
+		l.note.Hear(sent, remote.InTheWay(r.Int(0), holder))
+	} else {
+		l.note.Free()
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.waiters[owner]; p != nil {

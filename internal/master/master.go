@@ -31,6 +31,7 @@ type Master struct {
 
 	out    atomic.Int64 // questions under way
 	silent atomic.Int64 // since when questions got no answer, as nanoseconds since epoch; 0: the last one did
+	last   atomic.Int64 // when the last answer was there, in the same way; 0: never
 
 	pace    atomic.Int64          // how long answers take, in nanoseconds, smoothed; 0: not known
 	failure atomic.Pointer[error] // why the last connection or question came to nothing; nil after an answer
@@ -95,6 +96,7 @@ func (m *Master) Begin(patience time.Duration) (send, silent bool) {
 func (m *Master) End(failure error) {
 	if failure == nil {
 		m.silent.Store(0)
+		m.last.Store(max(int64(time.Since(epoch)), 1))
 		m.failure.Store(nil)
 	} else {
 		m.failure.Store(&failure)
@@ -129,6 +131,13 @@ func (m *Master) Failure() error {
 		return *failure
 	}
 	return nil
+}
+
+// Answers reports whether the server has answered within the given time, and has not left a question
+// unanswered for as long as patience since.
+func (m *Master) Answers(within, patience time.Duration) bool {
+	last := time.Duration(m.last.Load())
+	return last != 0 && time.Since(epoch)-last < within && m.Silence() < patience && m.Failure() == nil
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -3,6 +3,8 @@ package remote
 import (
 	"sync"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
 const (
@@ -15,6 +17,9 @@ const (
 	// doubtful is for how long a command without an answer says that there will be others. Where
 	// one connection after the other turns out to be dead, those that work answer promptly.
 	doubtful = 10 * time.Second
+	// overdue is for how long a server may leave a question unanswered until it counts as one that
+	// does not answer. It is far longer than a busy machine needs.
+	overdue = 100 * time.Millisecond
 )
 
 // pulse is what is known of how promptly a server answers. It does not promise that the next answer
@@ -30,6 +35,7 @@ type pulse struct {
 	unused   *beat
 	answered time.Time // when the last prompt answer was there; zero if the last one was late
 	silent   time.Time // when the last command ended without an answer
+	last     time.Time // when the last answer was there, prompt or not
 }
 
 // beat is one command under way.
@@ -69,7 +75,9 @@ func (p *pulse) end(b *beat, answer bool) {
 	case !answer:
 		p.silent = now
 	case now.Sub(b.sent) < promptly:
-		p.answered = now
+		p.answered, p.last = now, now
+	default:
+		p.last = now
 	}
 	if b.older == nil {
 		p.oldest = b.next
@@ -92,4 +100,38 @@ func (p *pulse) prompt() bool {
 	return !p.answered.IsZero() && now.Sub(p.answered) < fresh &&
 		(p.silent.IsZero() || now.Sub(p.silent) >= doubtful) &&
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
+}
+
+// answers reports whether the server answers: it did a moment ago, or within the last second, and
+// nothing has failed or is overdue since then. Where nothing is known, it does not.
+func (p *pulse) answers() bool {
+	now := time.Now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ago := now.Sub(p.last)
+	return ago < overdue && !p.silent.After(p.last) ||
+		ago < fresh && !p.silent.After(p.last) && (p.oldest == nil || now.Sub(p.oldest.sent) < overdue)
+}
+
+// pulses are those of the masters of a cluster. A server that is alone has one, by the name nil.
+type pulses struct {
+	mu sync.Mutex // guards the rest
+	of map[*redis.Client]*pulse
+}
+
+// maxPulses is how many masters are remembered, because masters come and go.
+const maxPulses = 1024
+
+func (ps *pulses) get(master *redis.Client) *pulse {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	p := ps.of[master]
+	if p == nil {
+		if ps.of == nil || len(ps.of) >= maxPulses {
+			ps.of = make(map[*redis.Client]*pulse)
+		}
+		p = &pulse{}
+		ps.of[master] = p
+	}
+	return p
 }

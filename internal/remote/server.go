@@ -17,7 +17,8 @@ type Server struct {
 	Single  lua.Processor        // sends single operations: redis, or a combiner on it
 	Publish string               // command that announces a release
 	Clock   Clock
-	pulse   pulse
+	pulse   pulse             // of a server that is alone
+	nodes   pulses            // of the masters of a cluster
 	alone   *combine.Combiner // Single, if it is one
 }
 
@@ -29,11 +30,34 @@ func (s *Server) isReady() bool {
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
 
+// Answers reports whether the server that has a name answers. One that nobody has asked for a second
+// does not count as one that does.
+func (s *Server) Answers(name string) bool { return s.pulseOf(s.MasterOf(name)).answers() }
+
+func (s *Server) pulseOf(master *redis.Client) *pulse {
+	if s.Cluster == nil {
+		return &s.pulse
+	}
+	return s.nodes.get(master)
+}
+
+// Asking notes that a master is being asked; nil is a server that is alone. The function that it returns
+// is called with what came of that: nil for an answer.
+func (s *Server) Asking(master *redis.Client) (ended func(error)) {
+	p := s.pulseOf(master)
+	b := p.begin()
+	return func(err error) { p.end(b, err == nil || errs.IsReply(err)) }
+}
+
 // send sends a call once.
 func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	b := s.pulse.begin()
+	p := &s.pulse
+	if s.Cluster != nil {
+		p = s.nodes.get(s.MasterOf(call.Key()))
+	}
+	b := p.begin()
 	reply, err := lua.Run(ctx, s.Single, call)
-	s.pulse.end(b, err == nil || errs.IsReply(err))
+	p.end(b, err == nil || errs.IsReply(err))
 	return reply, err
 }
 

@@ -47,6 +47,9 @@ func (b *backend) Calls(l pubsub.Listener) interface{ Close() } {
 // Renewer is [engine.Backend.Renewer].
 func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 
+// Answers is [engine.Backend.Answers].
+func (b *backend) Answers() bool { return true }
+
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }
 
