@@ -123,15 +123,19 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 // NewBid is [engine.Backend.NewBid].
 func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
-// Answers is [engine.Backend.Answers]: it is said of a majority.
-func (q *quorum) Answers() bool {
-	n := 0
+// Answers is [engine.Backend.Answers]. It is said of a majority.
+func (q *quorum) Answers(since time.Time) (answered, silent bool) {
+	heard, speaking := 0, 0
 	for _, v := range q.voters {
-		if v.Answers(time.Second, 100*time.Millisecond) {
-			n++
+		answered, silent := v.Answers(since, remote.Overdue)
+		if answered {
+			heard++
+		}
+		if !silent {
+			speaking++
 		}
 	}
-	return n >= q.need
+	return heard >= q.need, speaking < q.need
 }
 
 // Explain is [engine.Backend.Explain].

@@ -23,9 +23,9 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
-	// Answers reports whether the servers that decide answer: they did a moment ago, and leave nothing
-	// unanswered for long since.
-	Answers() bool
+	// Answers reports whether the servers that decide have answered anything since a time, and whether
+	// they are silent now: a question has failed, or is without an answer for long.
+	Answers(since time.Time) (answered, silent bool)
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

@@ -33,10 +33,11 @@ type grant struct {
 	// what it has at the server; nil before it asks, or is handed the lock. Set before it is live,
 	// with mu held
 	entry   Entry
-	front   bool     // it has the front place of the local queue; set before it is live
-	counted bool     // Close waits for its acquisition; of the goroutine that acquires
-	asked   *request // that it was made for
-	bid     Bid      // for it; nil before it asks, or if it was handed the lock
+	front   bool          // it has the front place of the local queue; set before it is live
+	counted bool          // Close waits for its acquisition; of the goroutine that acquires
+	asked   *request      // that it was made for
+	begun   time.Duration // when it was wanted, by sinceStart
+	bid     Bid           // for it; nil before it asks, or if it was handed the lock
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
 	wish     atomic.Pointer[wish] // of others for the lock; nil: the holder has not asked for that
@@ -77,7 +78,7 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Lock, o *owner, id string, r *request) *grant {
-	g := &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1)}
+	g := &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart()}
 	g.note = &g.own
 	return g
 }

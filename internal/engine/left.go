@@ -40,15 +40,15 @@ func (g *grant) left(cause error) error {
 		return errs.ErrClosed
 	}
 	said, news, failure := g.note.since(g.known)
-	answers := g.base.backend.Answers()
+	answered, silent := g.base.backend.Answers(start.Add(g.begun))
 	if id, held := g.heldHere(); held {
 		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
-	case news, said.stands() && answers && failure == nil:
+	case news, said.stands() && !silent && failure == nil:
 	case cause == nil: // by somebody of this process
 		return errs.ErrNotAcquired
-	case answers && failure == nil:
+	case answered && failure == nil:
 		said = Word{} // it is over
 	default:
 		if failure == nil {
@@ -61,7 +61,11 @@ func (g *grant) left(cause error) error {
 		hint = g.base.ownHint()
 	}
 	said.Label = g.base.Client.labelOf(said.Owner)
-	return &notAcquired{said, time.Since(said.At), cause, failure, hint}
+	age := time.Duration(0)
+	if !said.At.IsZero() {
+		age = time.Since(said.At)
+	}
+	return &notAcquired{said, age, cause, failure, hint}
 }
 
 // heldHere is the owner of this client that has the lock in front of the local queue, if there is one.

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -48,7 +49,9 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
 // Answers is [Backend.Answers].
-func (s *oneServer) Answers() bool { return s.client.server.Answers(s.protocol.Name()) }
+func (s *oneServer) Answers(since time.Time) (answered, silent bool) {
+	return s.client.server.Answers(s.protocol.Name(), since)
+}
 
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }

@@ -66,10 +66,13 @@ func (g *grant) join(r *request) (*Hold, error) {
 	if r.once && !g.isLive() {
 		return nil, g.left(nil) // the owner itself is waiting for it, in another goroutine
 	}
-	if err := g.beginOp(r.wait); err != nil {
+	err := g.beginOp(r.wait)
+	switch {
+	case err != nil && g.isLive(): // something else of its is under way
+		return nil, outage(WithCause(err, remote.ErrSilent))
+	case err != nil:
 		return nil, g.left(err)
-	}
-	if g.isLive() {
+	case g.isLive():
 		return g.reenter(r)
 	}
 	g.endOp()

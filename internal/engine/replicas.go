@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -32,8 +33,10 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	}
 	var err error
 	switch cause := b.Over(wait); {
+	case errors.Is(cause, errs.ErrClosed):
+		err = cause
 	case cause != nil:
-		err = g.left(cause)
+		err = outage(WithCause(cause, remote.ErrSilent)) // granted, but not confirmed
 	case o.Err != nil:
 		err = b.backend.Explain(o.Err) // nothing stays uncertain: it is given back
 	case o.Reply.Status == lua.Gone:

@@ -28,8 +28,10 @@ func (r *notAcquired) Error() string {
 	if r.cause != nil {
 		add("%v", r.cause)
 	}
-	if who := r.Text(r.age); who != "" {
-		add("%s", who)
+	if !r.At.IsZero() {
+		if who := r.Text(r.age); who != "" {
+			add("%s", who)
+		}
 	}
 	if r.failure != nil {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)

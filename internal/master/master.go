@@ -133,11 +133,11 @@ func (m *Master) Failure() error {
 	return nil
 }
 
-// Answers reports whether the server has answered within the given time, and has not left a question
-// unanswered for as long as patience since.
-func (m *Master) Answers(within, patience time.Duration) bool {
-	last := time.Duration(m.last.Load())
-	return last != 0 && time.Since(epoch)-last < within && m.Silence() < patience && m.Failure() == nil
+// Answers reports whether the server has answered anything since a time, and whether it is silent
+// now: a question has failed, or is without an answer for so long.
+func (m *Master) Answers(since time.Time, overdue time.Duration) (answered, silent bool) {
+	last := m.last.Load()
+	return last != 0 && !epoch.Add(time.Duration(last)).Before(since), m.Failure() != nil || m.Silence() >= overdue
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

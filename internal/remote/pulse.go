@@ -17,9 +17,9 @@ const (
 	// doubtful is for how long a command without an answer says that there will be others. Where
 	// one connection after the other turns out to be dead, those that work answer promptly.
 	doubtful = 10 * time.Second
-	// overdue is for how long a server may leave a question unanswered until it counts as one that
-	// does not answer. It is far longer than a busy machine needs.
-	overdue = 100 * time.Millisecond
+	// Overdue is for how long a server may leave a question without an answer until it counts as
+	// silent. It is longer than a busy machine mostly needs.
+	Overdue = 100 * time.Millisecond
 )
 
 // pulse is what is known of how promptly a server answers. It does not promise that the next answer
@@ -102,15 +102,13 @@ func (p *pulse) prompt() bool {
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
 }
 
-// answers reports whether the server answers: it did a moment ago, or within the last second, and
-// nothing has failed or is overdue since then. Where nothing is known, it does not.
-func (p *pulse) answers() bool {
-	now := time.Now()
+// answers reports whether there was an answer since a time, and whether the server is silent now: the
+// last command has failed, or one is overdue.
+func (p *pulse) answers(since time.Time) (answered, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	ago := now.Sub(p.last)
-	return ago < overdue && !p.silent.After(p.last) ||
-		ago < fresh && !p.silent.After(p.last) && (p.oldest == nil || now.Sub(p.oldest.sent) < overdue)
+	silent = p.silent.After(p.last) || p.oldest != nil && time.Since(p.oldest.sent) >= Overdue
+	return !p.last.Before(since), silent
 }
 
 // pulses are those of the masters of a cluster. A server that is alone has one, by the name nil.

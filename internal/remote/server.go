@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -30,9 +31,11 @@ func (s *Server) isReady() bool {
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
 
-// Answers reports whether the server that has a name answers. One that nobody has asked for a second
-// does not count as one that does.
-func (s *Server) Answers(name string) bool { return s.pulseOf(s.MasterOf(name)).answers() }
+// Answers reports of the server that has a name whether it has answered anything since a time, and
+// whether it is silent now.
+func (s *Server) Answers(name string, since time.Time) (answered, silent bool) {
+	return s.pulseOf(s.MasterOf(name)).answers(since)
+}
 
 func (s *Server) pulseOf(master *redis.Client) *pulse {
 	if s.Cluster == nil {

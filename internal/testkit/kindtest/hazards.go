@@ -314,8 +314,8 @@ func outage(s *subject) error {
 	}
 	<-ended.Done()
 	_, err := l.Lock(ended) // before anything was asked
-	require.ErrorIs(s, err, holdfast.ErrUnavailable)
 	require.ErrorIs(s, err, context.DeadlineExceeded)
+	require.NotErrorIs(s, err, holdfast.ErrUnavailable)
 	require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
 	return nil
 }

@@ -158,7 +158,9 @@ func holdAtLeast(s *subject) {
 		_, err = s.locker().TryLock(s.Context())
 		require.ErrorIs(s, err, holdfast.ErrNotAcquired)
 		_, err = l.TryLock(h.Context())
-		require.ErrorIs(s, err, holdfast.ErrUnavailable, "its context has ended")
+		require.ErrorIs(s, err, holdfast.ErrReleased, "its context has ended")
+		require.NotErrorIs(s, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
 		if c.Force != nil {
 			there, err := s.client().Force(s.Context(), s.name)
 			require.NoError(s, err)

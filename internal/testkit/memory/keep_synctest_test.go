@@ -241,7 +241,7 @@ func TestKeep(t *testing.T) {
 			k.refused(k.other)
 			start := time.Now()
 			_, err := k.mine.Lock(k.Context(), holdfast.Wait(time.Second))
-			require.ErrorIs(k, err, holdfast.ErrUnavailable, "it was refused by nobody")
+			require.ErrorIs(k, err, holdfast.ErrNotAcquired, "its client has the lock still")
 			require.Equal(k, time.Second, time.Since(start))
 			h := k.lock(k.mine)
 			require.Equal(k, 10*time.Second, time.Since(start))
