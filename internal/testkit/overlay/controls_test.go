@@ -68,7 +68,7 @@ var controls = map[string]string{
 	"KeptLeaves": "internal/testkit/memory.TestKeepControls/its own client while it is being given back",
 	"KeptForced": "rlock.TestKeptAndForced",
 
-	"Withdraw":  "redlock.TestMinorityIsGivenBack",
+	"Withdraw":  "redlock.TestLostHoldLeavesNothing",
 	"Quiet":     "redlock.TestWaiterDoesNotWakeItselfControl",
 	"LastWord":  "redlock.TestTakenAtOneMaster",
 	"Remember":  "redlock.TestRefusedIsRemembered",
