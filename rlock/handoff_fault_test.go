@@ -200,6 +200,23 @@ func TestCloseInAChain(t *testing.T) {
 	}
 }
 
+// TestCloseOfAHandedHold: a hold that was handed on is open when the client is closed, and two wait
+// behind it.
+func TestCloseOfAHandedHold(t *testing.T) {
+	p := newProxied(t, nil)
+	l := lineUp(t.Context(), t, p.mutex, 3)
+	unlock(t, l.holder)
+	h := l.next[0].Hold()
+	ctx := h.Context()
+	require.NoError(t, p.client.Close(t.Context()))
+	require.ErrorIs(t, context.Cause(ctx), holdfast.ErrClosed)
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrClosed)
+	for i := 1; i < 3; i++ {
+		require.ErrorIs(t, l.next[i].Err(), holdfast.ErrClosed)
+	}
+	p.nothingLeft(t)
+}
+
 // TestOwnSubscriptionIsNoOther: a client that waited once goes on listening for a while. It takes
 // itself for another client once, and then it does not any more.
 func TestOwnSubscriptionIsNoOther(t *testing.T) {
