@@ -174,7 +174,8 @@ func TestRestart(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	for _, value := range []string{"a", "b", "c"} {
-		e := election.New(newClient(t, srv.Client(t, func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond }), opts), "e")
+		rdb := srv.Client(t, func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+		e := election.New(newClient(t, rdb, opts), "e")
 		running.Go(func() {
 			for ctx.Err() == nil {
 				_ = e.Run(ctx, value, func(lead context.Context) error {
