@@ -285,18 +285,33 @@ func latches(s *story) {
 	})
 }
 
-// queued: a mixed queue is served in its order.
+// queued: a mixed queue is served in its order, behind a holder of either side and whatever stands next to each
+// other. Redisson breaks that where a deadline passes (F2), which none does here. A busy machine may let one of its
+// threads miss the two seconds that it has for a lock that was handed to it; a round in which the server saw that
+// happen proves nothing, and another takes its place.
 func queued(s *story) {
-	h := s.must(s.mutex(0).Lock(s.ctx))
-	want, got := s.line(0, "GJJGJGGJ")
-	s.mustUnlock(h)
-	require.Equal(s, want, got())
-	j := s.thread(0)
-	s.javaLocks(j, "lock")
-	want, got = s.line(10, "JGGJJGJG")
-	require.NoError(s, s.ask(j, "unlock").Err())
-	require.Equal(s, want, got())
-	s.nothingLeft()
+	holder, m := s.thread(0), s.mutex(0)
+	for round, missed := 0, 0; round < 2+missed; round++ {
+		ended := s.ended(s.T)
+		text, unlock := "GJJGJGGJ", func() error { return s.ask(holder, "unlock").Err() }
+		if (round-missed)%2 == 0 {
+			h := s.must(m.Lock(s.ctx))
+			unlock = func() error { return h.Unlock(s.ctx) }
+		} else {
+			text = "JGGJJGJG"
+			s.javaLocks(holder, "lock")
+		}
+		want, got := s.line(round, text)
+		require.NoError(s, unlock())
+		order := got()
+		if s.ended(s.T) > ended && !slices.Equal(want, order) {
+			missed++
+			s.Logf("round %d, %s: a claim was not taken in time", round, text)
+		} else {
+			require.Equal(s, want, order, "round %d, %s", round, text)
+		}
+		s.nothingLeft()
+	}
 }
 
 // called: who waits behind Redisson's listens at once where that calls who is first. No poll tells it to here, which
