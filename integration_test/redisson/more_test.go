@@ -1,6 +1,7 @@
 package redisson
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
@@ -145,6 +147,29 @@ func spin(s *story) {
 	require.NoError(s, s.ask(brief, "unlock").Err())
 	s.mustUnlock(s.got(c))
 	s.nothingLeft()
+}
+
+// quorum: a lock that several masters grant is Redisson's at each of them, here at the only one.
+func quorum(s *story) {
+	s.make = func(c *holdfast.Client, name string) mutex {
+		return voted{rlock.New(c, name), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())}
+	}
+	exclusion(s)
+	reentry(s)
+}
+
+// voted is such a lock, whose state is that at its master.
+type voted struct {
+	*rlock.Mutex
+	quorum *redlock.Mutex
+}
+
+func (v voted) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return v.quorum.Lock(ctx, opts...)
+}
+
+func (v voted) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return v.quorum.TryLock(ctx, opts...)
 }
 
 // permits asks for something of a semaphore of Redisson's.
