@@ -78,7 +78,7 @@ var controls = map[string]string{
 	"Retake":    "redlock.TestLateWordOfALoss",
 	"Restarts":  "redlock.TestDelayedRestartControl",
 	"Heard":     "redlock.TestRestartBehindProxy",
-	"Replicas":  "integration_test/controls.TestControls/too few replicas",
+	"Replicas":  "integration_test.TestFailoverWithoutReplicas",
 	"Gaps":      "redlock.TestVisitedHoldIsLostControl",
 	"Begun":     "redlock.TestAskedBeforeTheWinControl",
 	"Anew":      "redlock.TestRollingRestartControl",
