@@ -43,7 +43,7 @@ func (b built) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
-	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-race", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	return b.m.Run()
