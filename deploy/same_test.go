@@ -76,7 +76,8 @@ func sayTheSame(t *testing.T, r *run) {
 	}
 	same()
 	ctx, o := context.Background(), r.observer // which is told of what does not happen in a short run
-	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "orders:1", Reason: holdfast.ErrReleased, Err: holdfast.ErrUncertain})
+	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "orders:1", Reason: holdfast.ErrReleased,
+		Err: holdfast.ErrUncertain})
 	o.Renewed(holdfast.RenewalEvent{Kind: "rlock", Name: "orders:1", Lease: 30 * time.Second, Left: 5 * time.Second})
 	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
 	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
