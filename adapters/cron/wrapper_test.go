@@ -23,7 +23,8 @@ type often struct{}
 func (often) Next(now time.Time) time.Time { return now.Add(adaptertest.Tick) }
 
 func TestCron(t *testing.T) {
-	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, job func(context.Context), opts ...holdfast.Option) func() {
+	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, job func(context.Context),
+		opts ...holdfast.Option) func() {
 		chain := cron.NewChain()
 		if j != nil {
 			chain = cron.NewChain(holdfastcron.New(rlock.New(adaptertest.Client(t), t.Name()), j, opts...))

@@ -40,7 +40,8 @@ func locked(t *testing.T, j *adaptertest.Journal, job cron.Job, opts ...holdfast
 }
 
 func TestCron(t *testing.T) {
-	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, run func(context.Context), opts ...holdfast.Option) func() {
+	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, run func(context.Context),
+		opts ...holdfast.Option) func() {
 		var job cron.Job = cron.FuncJobWithContext(run)
 		if j != nil {
 			job = locked(t, j, job, opts...)

@@ -50,7 +50,8 @@ func add(t *testing.T, s gocron.Scheduler, every time.Duration, task any, opts .
 }
 
 func TestCron(t *testing.T) {
-	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, job func(context.Context), opts ...holdfast.Option) func() {
+	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, job func(context.Context),
+		opts ...holdfast.Option) func() {
 		if j == nil {
 			s := start(t)
 			add(t, s, adaptertest.Tick, job)

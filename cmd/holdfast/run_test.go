@@ -337,5 +337,6 @@ func TestRunIsNotStopped(t *testing.T) {
 	p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Signal(syscall.SIGTSTP))
-	require.Equal(t, 5, p.told(t, syscall.SIGUSR1), "it is not stopped: else it is killed when the test has waited for long enough")
+	require.Equal(t, 5, p.told(t, syscall.SIGUSR1),
+		"it is not stopped: else it is killed when the test has waited for long enough")
 }

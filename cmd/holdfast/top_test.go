@@ -125,7 +125,8 @@ func (w *top) shows(texts ...string) {
 // hides waits until a text is on the screen no more.
 func (w *top) hides(text string) {
 	w.Helper()
-	if !assert.Eventually(w, func() bool { return !strings.Contains(w.model.screenNow(), text) }, patience, 5*time.Millisecond) {
+	hidden := func() bool { return !strings.Contains(w.model.screenNow(), text) }
+	if !assert.Eventually(w, hidden, patience, 5*time.Millisecond) {
 		w.Fatalf("shown: %q in\n%s", text, w.model.screenNow())
 	}
 }
