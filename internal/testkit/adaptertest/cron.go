@@ -55,10 +55,10 @@ func oncePerPeriod(t *testing.T, machine Machine) {
 		}
 		Eventually(t, "it runs in this period", func() bool { return section.Runs() == period+1 })
 		for len(j.Skipped) > 0 {
-			<-j.Skipped
+			_ = <-j.Skipped
 		}
 		for range 10 {
-			Receive(t, "a skipped run", j.Skipped)
+			_ = Receive(t, "a skipped run", j.Skipped)
 		}
 		require.Equal(t, period+1, section.Runs())
 	}
