@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -63,6 +64,30 @@ func sources(t *testing.T) []*source {
 	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.dir, b.dir) })
 	require.Greater(t, len(all), 5, "the tree has been found")
 	return all
+}
+
+// places are what a look at files of the repository finds, with the file that each is in. They have to be
+// those of the list, which says why each may be there; about any other it is said what is wrong.
+func places(t *testing.T, list map[string]string, wrong string, in func(s *source, file string) bool,
+	look func(*ast.File) []string) {
+	t.Helper()
+	var found []string
+	for _, s := range sources(t) {
+		for name, f := range s.files {
+			if !in(s, name) {
+				continue
+			}
+			for _, what := range look(f) {
+				found = append(found, strings.TrimPrefix(s.dir+"/", "./")+name+" "+what)
+			}
+		}
+	}
+	for _, where := range found {
+		assert.Contains(t, list, where, wrong)
+	}
+	for where := range list {
+		assert.Contains(t, found, where, "is no more; take it off the list")
+	}
 }
 
 // layer is where a package of this module stands. Imports go from a higher one to a lower.
@@ -234,19 +259,23 @@ func forbiddenOutside(to string) string {
 	return "users get every dependency of ours; only go-redis, uuid and x/sync are worth that"
 }
 
+// TestImportsGoDownwards: no package imports what stands above it. What tests lean on may import testing
+// and goleak, but not what it tests.
 func TestImportsGoDownwards(t *testing.T) {
 	for _, s := range sources(t) {
-		if s.nested && layerOf(s.dir) != programs || layerOf(s.dir) == helpers || layerOf(s.dir) == suites {
+		forTests := layerOf(s.dir) == helpers || layerOf(s.dir) == suites
+		if s.nested && layerOf(s.dir) != programs && !forTests {
 			continue // nested modules use the library as anybody does, and some of them are for tests only
 		}
 		for name, f := range s.files {
-			if strings.HasSuffix(name, "_test.go") {
+			if strings.HasSuffix(name, "_test.go") && !forTests {
 				continue
 			}
 			for _, spec := range f.Imports {
 				to, err := strconv.Unquote(spec.Path.Value)
 				require.NoError(t, err)
-				if why := forbidden(s.dir, to); why != "" {
+				why := forbidden(s.dir, to)
+				if why != "" && (!forTests || strings.HasPrefix(to, module)) {
 					t.Errorf("%s imports %s: %s", path.Join(s.dir, name), to, why)
 				}
 			}
@@ -254,120 +283,66 @@ func TestImportsGoDownwards(t *testing.T) {
 	}
 }
 
-// What tests lean on may import testing and goleak, but not what it tests.
-func TestTestHelpersStandAlone(t *testing.T) {
-	for _, s := range sources(t) {
-		if layerOf(s.dir) != helpers && layerOf(s.dir) != suites {
-			continue
-		}
-		for name, f := range s.files {
-			for _, spec := range f.Imports {
-				to, err := strconv.Unquote(spec.Path.Value)
-				require.NoError(t, err)
-				if why := forbidden(s.dir, to); strings.HasPrefix(to, module) && why != "" {
-					t.Errorf("%s imports %s: %s", path.Join(s.dir, name), to, why)
-				}
-			}
-		}
-	}
-}
-
-// The control: the rules do refuse, each for its reason, and allow what there is.
+// The control: the rules do refuse, each for its reason, and allow what there is. "a>b" is that package a
+// imports package b.
 func TestTheRulesRefuseAndAllow(t *testing.T) {
-	for edge, why := range map[[2]string]string{
-		{"lua", "pubsub"}:                           "understood and tested alone",
-		{"watchdog", "lua"}:                         "understood and tested alone",
-		{"pubsub", ""}:                              "built on lua",
-		{"lua", "internal/kind"}:                    "know nothing",
-		{"lua", "rlock"}:                            "which kinds there are",
-		{".", "fairlock"}:                           "which kinds there are",
-		{"internal/kind", "rlock"}:                  "which kinds there are",
-		{"internal/kind", ""}:                       "below the engine",
-		{"internal/master", "internal/engine"}:      "below the engine",
-		{"lua", "internal/engine"}:                  "built on lua",
-		{"internal/remote", "internal/engine"}:      "the engine does",
-		{"pubsub", "internal/remote"}:               "built on lua",
-		{"internal/queue", "internal/remote"}:       "below the engine",
-		{".", "internal/remote"}:                    "what users read",
-		{"fence", "internal/remote"}:                "tokens and no locks",
-		{"internal/engine", ""}:                     "face of the engine",
-		{"internal/engine", "redlock"}:              "which kinds there are",
-		{".", "lua"}:                                "what users read",
-		{".", "internal/queue"}:                     "what users read",
-		{"fence", "internal/engine"}:                "tokens and no locks",
-		{"internal/task", "watchdog"}:               "below pubsub and watchdog",
-		{"rlock", "fairlock"}:                       "independent of each other",
-		{"redlock", "rlock"}:                        "independent of each other",
-		{"rlock", "watchdog"}:                       "the same for all kinds",
-		{"rlock", "pubsub"}:                         "the same for all kinds",
-		{"fairlock", "watchdog"}:                    "the same for all kinds",
-		{"fairlock", "pubsub"}:                      "the same for all kinds",
-		{"internal/fair", "watchdog"}:               "the same for all kinds",
-		{"internal/fair", ""}:                       "kinds convert",
-		{"internal/fair", "fairlock"}:               "which kinds there are",
-		{"internal/engine", "internal/fair"}:        "the kinds' affair",
-		{"internal/kind", "internal/fair"}:          "the kinds' affair",
-		{".", "internal/fair"}:                      "what users read",
-		{".", "internal/testkit/redistest"}:         "for tests",
-		{"fence", "internal/testkit/mutant"}:        "for tests",
-		{"lua", "internal/testkit/model/plain"}:     "for tests",
-		{"redlock", "internal/testkit/unheard"}:     "for tests",
-		{"cmd/holdfast", "internal/testkit/leak"}:   "for tests",
-		{"rlock", "internal/testkit/faultproxy"}:    "for tests",
-		{"internal/queue", "internal/testkit/leak"}: "for tests",
-		{"internal/testkit/redistest", ""}:          "lean on",
-		{"internal/testkit/redistest", "lua"}:       "lean on",
-		{"internal/testkit/model", "lua"}:           "lean on",
-		{"internal/testkit/mutant", "rlock"}:        "lean on",
-		{"internal/testkit/kindtest", "rlock"}:      "knows neither",
-		{"internal/testkit/kindtest", "lua"}:        "knows neither",
-		{"rlock", "internal/testkit/kindtest"}:      "for tests",
-		{"rlock", "internal/testkit/memory"}:        "for tests",
-		{"internal/testkit/memory", "rlock"}:        "knows no kind",
-		{"internal/engine", "internal/telemetry"}:   "counts nothing",
-		{"rlock", "internal/telemetry"}:             "counts nothing",
-		{".", "internal/telemetry"}:                 "counts nothing",
-		{"internal/telemetry", "internal/engine"}:   "sees nothing inside",
-		{"internal/telemetry", "rlock"}:             "sees nothing inside",
-		{"rlock", "internal/adapt"}:                 "knows of none",
-		{"internal/adapt", "rlock"}:                 "of any kind",
-		{"internal/adapt", "internal/engine"}:       "of any kind",
-		{"internal/testkit/adaptertest", "rlock"}:   "knows neither",
-		{"fence", ""}:                               "tokens and no locks",
-		{"fence", "rlock"}:                          "tokens and no locks",
-		{"fence", "pubsub"}:                         "tokens and no locks",
-		{"fence", "internal/kind"}:                  "tokens and no locks",
-		{"rlock", "fence"}:                          "up to them",
-		{"internal/engine", "fence"}:                "up to them",
-		{"scripts", "lua"}:                          "does not build",
-		{".", "!testing"}:                           "registers flags",
-		{".", "!testing/synctest"}:                  "registers flags",
-		{"rlock", "!github.com/stretchr/testify"}:   "only go-redis",
-		{"lua", "!github.com/redis/go-redis/v90"}:   "only go-redis",
-		{"lua", "!github.com/holdfast-go/holdfas"}:  "only go-redis",
+	for why, edges := range map[string]string{
+		"understood and tested alone": "lua>pubsub watchdog>lua",
+		"built on lua":                "pubsub>. lua>internal/engine pubsub>internal/remote",
+		"know nothing":                "lua>internal/kind",
+		"which kinds there are": "lua>rlock .>fairlock internal/kind>rlock internal/engine>redlock " +
+			"internal/fair>fairlock",
+		"below the engine":          "internal/kind>. internal/master>internal/engine internal/queue>internal/remote",
+		"the engine does":           "internal/remote>internal/engine",
+		"face of the engine":        "internal/engine>.",
+		"what users read":           ".>internal/remote .>lua .>internal/queue .>internal/fair",
+		"below pubsub and watchdog": "internal/task>watchdog",
+		"independent of each other": "rlock>fairlock redlock>rlock",
+		"the same for all kinds": "rlock>watchdog rlock>pubsub fairlock>watchdog fairlock>pubsub " +
+			"internal/fair>watchdog",
+		"kinds convert":     "internal/fair>.",
+		"the kinds' affair": "internal/engine>internal/fair internal/kind>internal/fair",
+		"for tests": ".>internal/testkit/redistest fence>internal/testkit/mutant lua>internal/testkit/model/plain " +
+			"redlock>internal/testkit/unheard cmd/holdfast>internal/testkit/leak rlock>internal/testkit/faultproxy " +
+			"internal/queue>internal/testkit/leak rlock>internal/testkit/kindtest rlock>internal/testkit/memory",
+		"lean on": "internal/testkit/redistest>. internal/testkit/redistest>lua internal/testkit/model>lua " +
+			"internal/testkit/mutant>rlock",
+		"knows neither": "internal/testkit/kindtest>rlock internal/testkit/kindtest>lua " +
+			"internal/testkit/adaptertest>rlock",
+		"knows no kind":       "internal/testkit/memory>rlock",
+		"counts nothing":      "internal/engine>internal/telemetry rlock>internal/telemetry .>internal/telemetry",
+		"sees nothing inside": "internal/telemetry>internal/engine internal/telemetry>rlock",
+		"knows of none":       "rlock>internal/adapt",
+		"of any kind":         "internal/adapt>rlock internal/adapt>internal/engine",
+		"tokens and no locks": "fence>. fence>rlock fence>pubsub fence>internal/kind fence>internal/remote " +
+			"fence>internal/engine",
+		"up to them":      "rlock>fence internal/engine>fence",
+		"does not build":  "scripts>lua",
+		"registers flags": ".>!testing .>!testing/synctest",
+		"only go-redis": "rlock>!github.com/stretchr/testify lua>!github.com/redis/go-redis/v90 " +
+			"lua>!github.com/holdfast-go/holdfas",
+		"": // allowed
+		".>internal/engine .>internal/errs .>!golang.org/x/sync/errgroup .>!github.com/google/uuid " +
+			"internal/engine>internal/remote internal/engine>lua internal/engine>pubsub internal/engine>watchdog " +
+			"internal/engine>internal/kind internal/engine>internal/held internal/engine>internal/master " +
+			"internal/remote>watchdog internal/kind>lua pubsub>internal/task lua>!fmt lua>!github.com/redis/go-redis/v9 " +
+			"rlock>. rlock>internal/engine fairlock>lua fairlock>internal/fair internal/fair>pubsub " +
+			"internal/fair>internal/remote internal/fair>internal/engine redlock>pubsub redlock>watchdog redlock>lua " +
+			"redlock>internal/remote redlock>internal/keys redlock>internal/kind fence>lua fence>internal/keys " +
+			"fence>internal/held internal/telemetry>. internal/telemetry>watchdog internal/adapt>. cmd/holdfast>fence " +
+			"cmd/holdfast>!example.org/words internal/testkit/faultproxy>internal/testkit/redistest " +
+			"internal/testkit/mutant>lua internal/testkit/memory>internal/engine internal/testkit/memory>. " +
+			"internal/testkit/kindtest>. internal/testkit/adaptertest>internal/testkit/redistest " +
+			"internal/testkit/model/plain>lua",
 	} {
-		require.Contains(t, forbidden(edge[0], target(edge[1])), why, edge)
-	}
-	for _, edge := range [][2]string{
-		{".", "internal/engine"}, {"internal/engine", "internal/remote"}, {"internal/remote", "watchdog"},
-		{"redlock", "internal/remote"}, {"internal/engine", "lua"}, {"internal/engine", "pubsub"},
-		{"internal/engine", "watchdog"}, {"internal/engine", "internal/kind"}, {"rlock", ""}, {"fairlock", "lua"},
-		{"rlock", "internal/engine"}, {"redlock", "pubsub"}, {"redlock", "watchdog"}, {".", "internal/errs"},
-		{"fairlock", "internal/fair"}, {"internal/fair", "pubsub"}, {"internal/fair", "internal/remote"},
-		{"internal/fair", "internal/engine"}, {"internal/telemetry", ""}, {"internal/telemetry", "watchdog"},
-		{"redlock", "internal/keys"}, {"internal/kind", "lua"}, {"pubsub", "internal/task"}, {"lua", "!fmt"},
-		{"lua", "!github.com/redis/go-redis/v9"}, {".", "!golang.org/x/sync/errgroup"},
-		{".", "!github.com/google/uuid"},
-		{"internal/testkit/faultproxy", "internal/testkit/redistest"}, {"internal/testkit/mutant", "lua"},
-		{"internal/testkit/memory", "internal/engine"}, {"internal/testkit/memory", ""},
-		{"internal/testkit/kindtest", ""}, {"internal/testkit/model/plain", "lua"}, {"cmd/holdfast", "fence"},
-		{"cmd/holdfast", "!example.org/words"},
-		{"fence", "lua"}, {"fence", "internal/keys"}, {"fence", "internal/held"},
-		{"internal/adapt", ""}, {"internal/testkit/adaptertest", "internal/testkit/redistest"},
-		{"internal/engine", "internal/held"}, {"internal/engine", "internal/master"}, {"redlock", "lua"},
-		{"redlock", "internal/kind"},
-	} {
-		require.Empty(t, forbidden(edge[0], target(edge[1])), edge)
+		for edge := range strings.FieldsSeq(edges) {
+			from, to, _ := strings.Cut(edge, ">")
+			if said := forbidden(from, target(to)); why == "" {
+				require.Empty(t, said, edge)
+			} else {
+				require.Contains(t, said, why, edge)
+			}
+		}
 	}
 }
 
@@ -408,45 +383,38 @@ func TestEachPackageWithTestsLooksForLeaks(t *testing.T) {
 	}
 }
 
-// leakChecks counts the functions TestMain that call leak.Main or redistest.Main (in redistest
-// itself: Main).
-func leakChecks(f *ast.File) int {
-	n := 0
-	for _, d := range f.Decls {
-		fn, ok := d.(*ast.FuncDecl)
-		if !ok || fn.Name.Name != "TestMain" || fn.Recv != nil {
-			continue
+// leakChecks counts the calls of leak.Main or redistest.Main (in redistest itself: Main) in functions
+// TestMain.
+func leakChecks(f *ast.File) (n int) {
+	ast.Inspect(f, func(node ast.Node) bool {
+		switch node := node.(type) {
+		case *ast.FuncDecl:
+			return node.Name.Name == "TestMain" && node.Recv == nil
+		case *ast.CallExpr:
+			sel, ok := node.Fun.(*ast.SelectorExpr)
+			if ok && sel.Sel.Name == "Main" && is(sel.X, "leak", "redistest") ||
+				f.Name.Name == "redistest" && is(node.Fun, "Main") {
+				n++
+			}
 		}
-		ast.Inspect(fn, func(node ast.Node) bool {
-			call, ok := node.(*ast.CallExpr)
-			if !ok {
-				return true
-			}
-			switch fun := call.Fun.(type) {
-			case *ast.SelectorExpr:
-				if pkg, ok := fun.X.(*ast.Ident); ok && fun.Sel.Name == "Main" &&
-					(pkg.Name == "leak" || pkg.Name == "redistest") {
-					n++
-				}
-			case *ast.Ident:
-				if fun.Name == "Main" && f.Name.Name == "redistest" {
-					n++
-				}
-			}
-			return true
-		})
-	}
+		return true
+	})
 	return n
+}
+
+// parsed is a file of a package x with a text.
+func parsed(t *testing.T, text string) *ast.File {
+	t.Helper()
+	f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\n"+text, 0)
+	require.NoError(t, err, text)
+	return f
 }
 
 // The control: a TestMain that only runs the tests does not count.
 func TestLeakChecksAreTold(t *testing.T) {
 	for body, want := range map[string]int{"leak.Main(m)": 1, "redistest.Main(m)": 1, "m.Run()": 0,
 		"other.Main(m)": 0} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go",
-			"package x\nfunc TestMain(m *testing.M) { "+body+" }", 0)
-		require.NoError(t, err)
-		require.Equal(t, want, leakChecks(f), body)
+		require.Equal(t, want, leakChecks(parsed(t, "func TestMain(m *testing.M) { "+body+" }")), body)
 	}
 }
 

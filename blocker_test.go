@@ -13,33 +13,27 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// everyKind are all everyKind, on one server each.
+// everyKind are all kinds, on one server each.
 var everyKind = map[string]func(*testing.T, redis.UniversalClient) func(name string) holdfast.Locker{
 	"rlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
-		c := newClient(t, rdb)
+		c := kindtest.NewClient(t, rdb, nil)
 		return func(name string) holdfast.Locker { return rlock.New(c, name) }
 	},
 	"fairlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
-		c := newClient(t, rdb)
+		c := kindtest.NewClient(t, rdb, nil)
 		return func(name string) holdfast.Locker { return fairlock.New(c, name) }
 	},
 	"redlock": func(t *testing.T, rdb redis.UniversalClient) func(string) holdfast.Locker {
-		c := []*holdfast.Client{newClient(t, rdb)}
+		c := []*holdfast.Client{kindtest.NewClient(t, rdb, nil)}
 		return func(name string) holdfast.Locker { return redlock.New(c, name, redlock.MasterTimeout(5*time.Second)) }
 	},
-}
-
-func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
 }
 
 // keptOut tries the lock, and waits for it, and demands that both say what is in the way.
@@ -69,12 +63,11 @@ func TestRefusalSaysWho(t *testing.T) {
 			rdb := redistest.Shared(t).Client(t)
 			mine, others := of(t, rdb), of(t, rdb)
 			name := t.Name()
-			h, err := mine(name).Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, mine(name))
 			require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), name).Val())
 			keptOut(t, others(name), "held by "+h.Owner()+", whose lease ha") // has or, on a busy machine, had
 			const hint = "lock under hold.Context()"
-			_, err = others(name).TryLock(t.Context())
+			_, err := others(name).TryLock(t.Context())
 			require.NotContains(t, err.Error(), hint)
 			keptOut(t, mine(name), "held by "+h.Owner(), hint)
 			require.NoError(t, h.Unlock(t.Context()))
@@ -85,10 +78,9 @@ func TestRefusalSaysWho(t *testing.T) {
 // TestRefusalWithoutReentry: where nothing is re-entered, nobody is told to lock under the context
 // of the hold, which would not help.
 func TestRefusalWithoutReentry(t *testing.T) {
-	c := newClient(t, redistest.Shared(t).Client(t))
+	c, _ := kindtest.Shared(t, nil)
 	permits, lead := semaphore.New(c, t.Name()+":permits", 1), election.New(c, t.Name()+":leader")
-	p, err := permits.Lock(t.Context())
-	require.NoError(t, err)
+	p := kindtest.Lock(t, permits)
 	l, err := lead.Campaign(t.Context(), "")
 	require.NoError(t, err)
 	_, tried := permits.TryLock(t.Context())
@@ -186,7 +178,8 @@ func TestForeignHashAtAMinority(t *testing.T) {
 	var rdbs []*redis.Client
 	for _, m := range redistest.StartMasters(t, 3) {
 		rdbs = append(rdbs, m.Client(t))
-		mine, others = append(mine, newClient(t, m.Client(t))), append(others, newClient(t, m.Client(t)))
+		mine = append(mine, kindtest.NewClient(t, m.Client(t), nil))
+		others = append(others, kindtest.NewClient(t, m.Client(t), nil))
 	}
 	opts := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(5 * time.Second)}
 	l := redlock.New(mine, t.Name(), opts...)
@@ -196,16 +189,13 @@ func TestForeignHashAtAMinority(t *testing.T) {
 		require.NoError(t, rdb.HSet(t.Context(), l.Name(), "colour", "red").Err())
 	}
 	for _, rdb := range rdbs {
-		h, err := redlock.New(others, t.Name(), opts...).Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, redlock.New(others, t.Name(), opts...))
 		for _, r := range rdbs { // it is to have one to spare
-			require.Eventually(t, func() bool { return r.HExists(t.Context(), l.Name(), h.Owner()).Val() },
-				20*time.Second, time.Millisecond)
+			kindtest.Eventually(t, "it has it", func() bool { return r.HExists(t.Context(), l.Name(), h.Owner()).Val() })
 		}
 		granted := make(chan error, 1)
 		go func() { granted <- once(t, l) }()
-		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), channel).Val()[channel] > 0 },
-			20*time.Second, time.Millisecond)
+		kindtest.Eventually(t, "it listens", func() bool { return kindtest.Listeners(t.Context(), rdb, channel) > 0 })
 		put(rdb)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.NoError(t, <-granted)
@@ -218,8 +208,7 @@ func TestForeignHashAtAMinority(t *testing.T) {
 	for _, rdb := range rdbs[:2] {
 		require.Equal(t, map[string]string{"colour": "red"}, rdb.HGetAll(t.Context(), l.Name()).Val())
 	}
-	require.Eventually(t, func() bool { return rdbs[2].Exists(t.Context(), l.Name()).Val() == 0 }, 20*time.Second,
-		time.Millisecond)
+	kindtest.Eventually(t, "it is free", func() bool { return rdbs[2].Exists(t.Context(), l.Name()).Val() == 0 })
 }
 
 func once(t *testing.T, l holdfast.Locker) error {
@@ -234,8 +223,7 @@ func TestRefusalWithoutPermission(t *testing.T) {
 	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "limited", "on", "nopass", "~*", "&*", "+@all",
 		"-hgetall").Err())
 	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "limited", "any" })
-	h, err := everyKind["rlock"](t, admin)("a").Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, everyKind["rlock"](t, admin)("a"))
 	keptOut(t, everyKind["rlock"](t, rdb)("a"), "held by another owner, whose lease ha")
 	require.NoError(t, h.Unlock(t.Context()))
 }

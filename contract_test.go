@@ -48,24 +48,18 @@ var (
 	_ = holdfast.Error{Op: "", Kind: "", Name: "", Err: error(nil)}
 	_ = holdfast.State{Owner: "", Count: 0, Remaining: time.Duration(0), Token: uint64(0), Waiters: 0}
 
-	_ holdfast.Locker                                                                 = (*rlock.Mutex)(nil)
-	_ func(*holdfast.Client, string, ...holdfast.Option) *rlock.Mutex                 = rlock.New
-	_ func(*rlock.Mutex, context.Context) (holdfast.State, error)                     = (*rlock.Mutex).State
-	_ func(*rlock.Mutex, context.Context) (bool, error)                               = (*rlock.Mutex).ForceUnlock
-	_ func(*rlock.Mutex) string                                                       = (*rlock.Mutex).Name
-	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).Lock
-	_ func(*rlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*rlock.Mutex).TryLock
+	_ holdfast.Locker                                                 = (*rlock.Mutex)(nil)
+	_ func(*holdfast.Client, string, ...holdfast.Option) *rlock.Mutex = rlock.New
+	_ func(*rlock.Mutex, context.Context) (holdfast.State, error)     = (*rlock.Mutex).State
+	_ func(*rlock.Mutex, context.Context) (bool, error)               = (*rlock.Mutex).ForceUnlock
 
-	_ holdfast.Locker                                                                   = (*redlock.Mutex)(nil)
-	_ func([]*holdfast.Client, string, ...holdfast.Option) *redlock.Mutex               = redlock.New
-	_ func(*redlock.Mutex) string                                                       = (*redlock.Mutex).Name
-	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).Lock
-	_ func(*redlock.Mutex, context.Context, ...holdfast.Option) (*holdfast.Hold, error) = (*redlock.Mutex).TryLock
-	_ func(*redlock.Mutex, context.Context) (redlock.State, error)                      = (*redlock.Mutex).State
-	_ func(*redlock.Mutex, context.Context) (bool, error)                               = (*redlock.Mutex).ForceUnlock
-	_                                                                                   = redlock.State{State: holdfast.State{}, Masters: []redlock.MasterState(nil)}
-	_ func(time.Duration) holdfast.Option                                               = redlock.MasterTimeout
-	_ func() holdfast.Option                                                            = redlock.TrustRestarts
+	_ holdfast.Locker                                                     = (*redlock.Mutex)(nil)
+	_ func([]*holdfast.Client, string, ...holdfast.Option) *redlock.Mutex = redlock.New
+	_ func(*redlock.Mutex, context.Context) (redlock.State, error)        = (*redlock.Mutex).State
+	_ func(*redlock.Mutex, context.Context) (bool, error)                 = (*redlock.Mutex).ForceUnlock
+	_                                                                     = redlock.State{State: holdfast.State{}, Masters: []redlock.MasterState(nil)}
+	_ func(time.Duration) holdfast.Option                                 = redlock.MasterTimeout
+	_ func() holdfast.Option                                              = redlock.TrustRestarts
 )
 
 // The defaults that users read are those that work.

@@ -126,7 +126,7 @@ func usesIn(t *testing.T, dir string, more map[string]string) (files []string, u
 // exports finds what the compiler has written of the packages that one is built on.
 func exports(t *testing.T, dir string) importer.Lookup {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "list", "-export", "-deps", "-json=ImportPath,Export", "./"+dir)
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-race", "-export", "-deps", "-json=ImportPath,Export", "./"+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	require.NoError(t, err)

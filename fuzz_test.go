@@ -13,8 +13,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
 var errNoServer = errors.New("there is no server")
@@ -104,48 +102,6 @@ func FuzzOptions(f *testing.F) {
 		}
 		if err := client.Close(context.Background()); err != nil || dials.Load() != 0 {
 			t.Fatalf("close: %v, %d dials", err, dials.Load())
-		}
-	})
-}
-
-// FuzzBadInput: a lock's name and options, given to New or to Lock, are refused for the first thing
-// that is wrong with them before anything is sent, and what is not refused is sent.
-func FuzzBadInput(f *testing.F) {
-	for _, d := range extremes {
-		f.Add("a", int64(d), int64(0), false)
-		f.Add("a", int64(time.Second), int64(d), true)
-	}
-	for _, name := range []string{"", "{", "}", "{}", "a{b", "a{}b{c}", "{a}", "\xff"} {
-		f.Add(name, int64(time.Second), int64(0), true)
-	}
-	f.Fuzz(func(t *testing.T, name string, lease, wait int64, inNew bool) {
-		rdb, dials := unreachable(t)
-		client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close(context.Background())
-		opts := []holdfast.Option{holdfast.Wait(time.Duration(wait)), holdfast.Lease(time.Duration(lease))}
-		var hold *holdfast.Hold
-		if inNew {
-			hold, err = rlock.New(client, name, opts...).TryLock(t.Context())
-		} else {
-			hold, err = rlock.New(client, name).TryLock(t.Context(), opts...)
-		}
-		bad, value := faultOfLease("Lease", time.Duration(lease)), time.Duration(lease)
-		if wait < 0 {
-			bad, value = &fault{"Wait", "use 0 to try once"}, time.Duration(wait)
-		}
-		switch invalid := errors.Is(err, holdfast.ErrInvalid); {
-		case hold != nil || err == nil:
-			t.Fatalf("a lock without a server: %v", err)
-		case invalid != (dials.Load() == 0):
-			t.Fatalf("%v after %d dials", err, dials.Load())
-		case invalid && keys.Check(name) != nil: // FuzzSlots knows which names are bad
-		case bad != nil:
-			bad.refused(t, err, value)
-		case invalid:
-			t.Fatalf("%q with lease %v and wait %v: %v", name, time.Duration(lease), time.Duration(wait), err)
 		}
 	})
 }

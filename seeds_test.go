@@ -2,8 +2,6 @@ package holdfast_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,29 +26,12 @@ var drawsByChance = map[string]string{
 // TestSeedsAreFixed: what tests draw is the same in each run, or a verdict would depend on chance.
 // [level.Seed] and [level.Rand] are such numbers; in a soak they are new ones, and can be replayed.
 func TestSeedsAreFixed(t *testing.T) {
-	var found []string
-	for _, s := range sources(t) {
-		in := func(folder string) bool { return strings.HasPrefix(s.dir+"/", folder+"/") }
-		if in("internal/testkit/level") {
-			continue
-		}
-		for name, f := range s.files {
-			if !strings.HasSuffix(name, "_test.go") && !in("internal/testkit") && !in("integration_test") {
-				continue
-			}
-			for _, what := range chances(f) {
-				found = append(found, strings.TrimPrefix(s.dir+"/", "./")+name+" "+what)
-			}
-		}
-	}
-	for _, where := range found {
-		if drawsByChance[where] == "" {
-			t.Errorf("%s: another number in each run; take level.Seed(t) or level.Rand(t)", where)
-		}
-	}
-	for where := range drawsByChance {
-		require.Contains(t, found, where, "is no more; take it off the list")
-	}
+	places(t, drawsByChance, "another number in each run; take level.Seed(t) or level.Rand(t)",
+		func(s *source, file string) bool {
+			in := func(folder string) bool { return strings.HasPrefix(s.dir+"/", folder+"/") }
+			return !in("internal/testkit/level") &&
+				(strings.HasSuffix(file, "_test.go") || in("internal/testkit") || in("integration_test"))
+		}, chances)
 }
 
 // chances are the uses, in a file of tests, of numbers that nobody can repeat: those of a source without
@@ -153,8 +134,6 @@ func TestChancesAreTold(t *testing.T) {
 		"score := time.Now().Add(time.Hour).UnixMilli()":       nil,
 		"begun, n := time.Now(), other.IntN(7)":                nil,
 	} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\n"+imports+"func f() { "+body+" }", 0)
-		require.NoError(t, err, body)
-		require.Equal(t, want, chances(f), body)
+		require.Equal(t, want, chances(parsed(t, imports+"func f() { "+body+" }")), body)
 	}
 }

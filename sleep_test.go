@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -19,8 +20,7 @@ import (
 func slept(t *testing.T, kind string) (holdfast.Locker, *holdfast.Hold) {
 	t.Helper()
 	l := everyKind[kind](t, redistest.Shared(t).Client(t))(t.Name())
-	h, err := l.Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, l)
 	require.NoError(t, h.Context().Err())
 	suspend.Pretend(30 * time.Second)
 	return l, h
@@ -44,8 +44,7 @@ func TestMachineSlept(t *testing.T) {
 				ask(h)
 				<-h.Context().Done()
 				require.Error(t, h.Unlock(t.Context()))
-				again, err := l.Lock(t.Context())
-				require.NoError(t, err)
+				again := kindtest.Lock(t, l)
 				require.NoError(t, again.Context().Err())
 				require.Greater(t, again.Token(), h.Token())
 				require.NoError(t, again.Unlock(t.Context()))

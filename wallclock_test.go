@@ -2,8 +2,6 @@ package holdfast_test
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
 	"slices"
 	"strings"
 	"testing"
@@ -43,26 +41,10 @@ func readings(f *ast.File) (found []string) {
 // TestNoWallClockIsSent: nobody has to set the clocks of the machines that lock. No command has a
 // client's wall clock in it, because nothing reads it.
 func TestNoWallClockIsSent(t *testing.T) {
-	var found []string
-	for _, s := range sources(t) {
-		if s.nested || strings.HasPrefix(s.dir, "internal/testkit") || s.dir == "scripts" {
-			continue
-		}
-		for name, f := range s.files {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			for _, method := range readings(f) {
-				found = append(found, strings.TrimPrefix(s.dir+"/", "./")+name+" "+method)
-			}
-		}
-	}
-	for _, where := range found {
-		require.Contains(t, readWall, where, "reads the wall clock of a client, which may show any time")
-	}
-	for where := range readWall {
-		require.Contains(t, found, where, "is no more; take it off the list")
-	}
+	places(t, readWall, "reads the wall clock of a client, which may show any time", func(s *source, file string) bool {
+		return !s.nested && !strings.HasPrefix(s.dir, "internal/testkit") && s.dir != "scripts" &&
+			!strings.HasSuffix(file, "_test.go")
+	}, readings)
 }
 
 // The control: what a reading is.
@@ -70,8 +52,6 @@ func TestWallReadingsAreTold(t *testing.T) {
 	for expr, want := range map[string]int{
 		"time.Now().UnixMicro()": 1, "f(t.Unix())": 1, "time.Since(t).Microseconds()": 0, "t.Sub(u)": 0,
 	} {
-		f, err := parser.ParseFile(token.NewFileSet(), "x.go", "package x\nvar _ = "+expr, 0)
-		require.NoError(t, err)
-		require.Len(t, readings(f), want, expr)
+		require.Len(t, readings(parsed(t, "var _ = "+expr)), want, expr)
 	}
 }

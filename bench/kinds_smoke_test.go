@@ -1,26 +1,11 @@
 package main
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// measured measures for longer and longer until that was enough: a busy machine may do nothing in
-// a moment.
-func measured(t *testing.T, b *bench, s scenario, c contender, enough func(sample) bool) sample {
-	first := b.Time
-	defer func() { b.Time = first }()
-	for ; ; b.Time *= 4 {
-		got, err := b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		if enough(got) || b.Time > 10*time.Second {
-			return got
-		}
-	}
-}
 
 // worked says that a measurement has counted what its scenario is about.
 func worked(got sample) bool {
@@ -41,7 +26,7 @@ func TestEachKindIsMeasured(t *testing.T) {
 		for _, contender := range contenders {
 			s, c := pick(t, name, contender)
 			require.True(t, s.takes(c), "%s in %s", contender, name)
-			got := measured(t, b, s, c, worked)
+			got := b.measured(t, s, c, worked)
 			require.False(t, got.bad(), "%s, %s: %+v", name, contender, got)
 			require.Positive(t, got.Metrics[metricRate], "%s, %s", name, contender)
 			require.Positive(t, got.Safety.Entries)
@@ -64,11 +49,9 @@ func TestEachKindIsMeasured(t *testing.T) {
 func TestBrokenKindsAreFoundOut(t *testing.T) {
 	b := testBench(t)
 	for _, name := range []string{"writer", "semaphore"} {
-		s, _ := pick(t, name, "rwlock")
-		c, ok := contenderNamed("broken-" + name)
-		require.True(t, ok)
+		s, c := pick(t, name, "broken-"+name)
 		s.section = 5 * time.Millisecond
-		got := measured(t, b, s, c, func(got sample) bool { return got.Safety.Overlaps > 0 })
+		got := b.measured(t, s, c, overlapping)
 		require.Empty(t, got.Error)
 		require.Positive(t, got.Safety.Overlaps, name)
 		require.Equal(t, 1, (&report{Samples: []sample{got}}).code(), name)
@@ -80,17 +63,13 @@ func TestALatchIsMeasured(t *testing.T) {
 	for _, contender := range []string{"latch", "floor-latch"} {
 		s, c := pick(t, "latch", contender)
 		s.processes, s.goroutines, s.laps, s.warmLaps = 2, 10, 2, 1
-		got, err := b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		require.False(t, got.bad(), "%s: %+v", contender, got)
+		got := b.well(t, s, c)
 		require.Positive(t, got.Metrics[metricAwakeAll])
 		require.InDelta(t, 2, got.Metrics[metricSubscriptions], 0, "one for each client")
 		require.InDelta(t, 2, got.Metrics[metricMessages], 0, "one for each client")
 	}
 	// The control: who does not wait is found out.
-	s, _ := pick(t, "latch", "latch")
-	c, ok := contenderNamed("broken-latch")
-	require.True(t, ok)
+	s, c := pick(t, "latch", "broken-latch")
 	s.processes, s.goroutines, s.laps, s.warmLaps = 1, 2, 1, 0
 	got, err := b.measure(t.Context(), s, c, 1)
 	require.NoError(t, err)
@@ -105,9 +84,7 @@ func TestIdleCandidatesAreCounted(t *testing.T) {
 	for _, contender := range []string{"election", "fairlock"} {
 		s, c := pick(t, "candidates", contender)
 		s.clients, s.goroutines = 2, 10
-		got, err := b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		require.False(t, got.bad(), "%s: %+v", contender, got)
+		got := b.well(t, s, c)
 		require.Positive(t, got.Metrics[metricCommandRate], contender)
 	}
 }
@@ -116,23 +93,15 @@ func TestIdleCandidatesAreCounted(t *testing.T) {
 func TestAKilledLeaderIsFollowedAtItsLease(t *testing.T) {
 	b := testBench(t)
 	s, c := pick(t, "crash", "election")
-	got, err := b.measure(t.Context(), s, c, 1)
-	require.NoError(t, err)
-	require.False(t, got.bad(), "%+v", got)
-	require.Contains(t, got.Metrics, metricAfterLease)
+	require.Contains(t, b.well(t, s, c).Metrics, metricAfterLease)
 }
 
 // The worker in Java measures the other kinds of Redisson, too.
 func TestTheWorkerInJavaKnowsTheKinds(t *testing.T) {
-	b := testBench(t)
-	done, err := redissonBuilt()
-	require.NoError(t, err)
-	if _, err := os.Stat(done); err != nil {
-		t.Log("left out: the worker is built by Maven when the benchmark first runs, and it has not run here yet")
+	b := withJava(t)
+	if b == nil {
 		return
 	}
-	b.redisson, err = buildRedisson(t.Context())
-	require.NoError(t, err)
 	b.JavaWarmUp, b.Time = 100*time.Millisecond, time.Second // its first commands load classes
 	for name, contender := range map[string]string{"writer": "redisson-rw", "semaphore": "redisson-permits",
 		"latch": "redisson-latch", "fleet": "fleet-rlock", "fleet-held": "fleet-fairlock"} {
@@ -141,7 +110,7 @@ func TestTheWorkerInJavaKnowsTheKinds(t *testing.T) {
 			s.processes, s.goroutines, s.laps, s.warmLaps = 1, 10, 2, 1
 		}
 		// Its readers may never let the writer in.
-		got := measured(t, b, s, c, func(got sample) bool { return got.Metrics[metricReads] > 0 || worked(got) || name == "latch" })
+		got := b.measured(t, s, c, func(got sample) bool { return got.Metrics[metricReads] > 0 || worked(got) || name == "latch" })
 		require.False(t, got.bad(), "%s: %+v", name, got)
 		if name != "latch" {
 			require.Positive(t, got.Safety.Entries, name)

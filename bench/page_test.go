@@ -1,11 +1,8 @@
 package main
 
 import (
-	"context"
 	"path/filepath"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -15,52 +12,6 @@ func testPage(t *testing.T) *page {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, p.close()) })
 	return p
-}
-
-// compete lets goroutines lock and unlock until each has been inside 50 times, and returns what
-// they counted.
-func compete(t *testing.T, p *page, lock locker) (entries int64) {
-	win := window{now(), now() + int64(time.Hour)}
-	var group sync.WaitGroup
-	tallies := make([]*tally, 4)
-	for i := range tallies {
-		tallies[i] = newTally(win)
-		g := goroutine{me: newParticipant(0, i), lock: lock, slot: p.slot(0), section: 100 * time.Microsecond,
-			tally: tallies[i]}
-		group.Go(func() {
-			for range 50 {
-				g.pair(t.Context())
-			}
-		})
-	}
-	group.Wait()
-	r, err := merge(tallies)
-	require.NoError(t, err)
-	require.Zero(t, r.Errors, r.Error)
-	return r.Entries
-}
-
-func TestALockThatLocksIsNotBlamed(t *testing.T) {
-	p := testPage(t)
-	var mu sync.Mutex
-	token := uint64(0)
-	entries := compete(t, p, func(context.Context) (func() error, uint64, error) {
-		mu.Lock()
-		token++
-		return func() error { mu.Unlock(); return nil }, token, nil
-	})
-	require.Equal(t, safety{Entries: entries}, p.safety())
-}
-
-// The control: a lock that does not lock is counted, and so is a token that does not grow.
-func TestALockThatDoesNotLockIsCounted(t *testing.T) {
-	p := testPage(t)
-	broken, err := brokenClient{}.locker(t.Context(), "")
-	require.NoError(t, err)
-	entries := compete(t, p, broken)
-	s := p.safety()
-	require.Positive(t, s.Overlaps)
-	require.Equal(t, entries-1, s.Disorder, "all tokens but the first are old")
 }
 
 func TestTokensOutOfOrderAreCountedWithoutOverlap(t *testing.T) {

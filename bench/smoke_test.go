@@ -52,6 +52,15 @@ func (b *bench) measured(t *testing.T, s scenario, c contender, enough func(samp
 	}
 }
 
+// well measures once, which must go well.
+func (b *bench) well(t *testing.T, s scenario, c contender) sample {
+	t.Helper()
+	got, err := b.measure(t.Context(), s, c, 1)
+	require.NoError(t, err)
+	require.False(t, got.bad(), "%s: %+v", c.name, got)
+	return got
+}
+
 func anybody(got sample) bool     { return got.Safety.Entries > 0 }
 func overlapping(got sample) bool { return got.Safety.Overlaps > 0 }
 func unsafely(got sample) bool    { return overlapping(got) && got.Safety.Disorder > 0 }
@@ -183,10 +192,7 @@ func TestAKilledHolderIsFollowed(t *testing.T) {
 	b := testBench(t)
 	for _, lock := range []string{"rlock", "fairlock"} {
 		s, c := pick(t, "crash", lock)
-		got, err := b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		require.False(t, got.bad(), "%+v", got)
-		require.Positive(t, got.Metrics[metricTakeover])
+		require.Positive(t, b.well(t, s, c).Metrics[metricTakeover])
 	}
 }
 
@@ -207,9 +213,7 @@ func TestWaitersAndHeldNamesAreMeasured(t *testing.T) {
 	b := testBench(t)
 	for _, lock := range []string{"rlock", "fairlock"} {
 		s, c := pick(t, "waiters", lock)
-		got, err := b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		require.False(t, got.bad(), "%+v", got)
+		got := b.well(t, s, c)
 		require.EqualValues(t, 50, got.Safety.Entries)
 		require.InDelta(t, 1, got.Metrics[metricSubscriptions], 0)
 		require.Positive(t, got.Metrics[metricMemory])
@@ -218,9 +222,7 @@ func TestWaitersAndHeldNamesAreMeasured(t *testing.T) {
 
 		s, c = pick(t, "held", lock)
 		s.lease = 3 * time.Second
-		got, err = b.measure(t.Context(), s, c, 1)
-		require.NoError(t, err)
-		require.False(t, got.bad(), "%+v", got)
+		got = b.well(t, s, c)
 		require.Positive(t, got.Metrics[metricScriptRate], "renewals")
 		require.Positive(t, got.Metrics[metricLeastTrust])
 		require.InDelta(t, 3, got.Metrics[metricLease], 0)

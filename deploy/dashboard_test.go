@@ -176,7 +176,9 @@ func runDashboard(t *testing.T, r *run) {
 		}
 	}
 	require.Greater(t, queries, 25)
+	rules := map[string]rule{}
 	for _, a := range alerts(t) {
+		rules[a.Alert] = a
 		expr, err := syntax.ParseExpr(a.Expr)
 		require.NoError(t, err, a.Alert)
 		require.Empty(t, unknown(expr, known), a.Alert)
@@ -188,19 +190,8 @@ func runDashboard(t *testing.T, r *run) {
 	require.Equal(t, "gone", lost[0].Metric.Get("reason"))
 	held := instant(t, engine, r.memory, `sum(holdfast_lock_held)`, start.Add(step))
 	require.Equal(t, 2.0, held[0].F)
-	fired := instant(t, engine, r.memory, ruleOf(t, "HoldfastLockLost").Expr, end)
+	fired := instant(t, engine, r.memory, rules["HoldfastLockLost"].Expr, end)
 	require.Len(t, fired, 1, "the alert of a loss, on a real loss")
-}
-
-func ruleOf(t *testing.T, name string) rule {
-	t.Helper()
-	for _, r := range alerts(t) {
-		if r.Alert == name {
-			return r
-		}
-	}
-	t.Fatal(name)
-	return rule{}
 }
 
 // The control: what is not there is found.

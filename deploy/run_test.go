@@ -24,7 +24,8 @@ import (
 // run is a service on a real server whose metrics are scraped.
 type run struct {
 	prom, otel *prometheus.Registry
-	memory     *memory // what Prometheus has scraped of prom
+	observer   *holdfast.Observer // of both exporters
+	memory     *memory            // what Prometheus has scraped of prom
 	scrapes    int
 }
 
@@ -50,7 +51,8 @@ func (r *run) observe(t *testing.T) *holdfast.Observer {
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
 	telemetry, err := holdfastotel.New(&holdfastotel.Options{MeterProvider: provider, Class: class})
 	require.NoError(t, err)
-	return holdfast.JoinObservers(metrics.Observer(), telemetry.Observer())
+	r.observer = holdfast.JoinObservers(metrics.Observer(), telemetry.Observer())
+	return r.observer
 }
 
 // value is one number of the registry, by name and labels; of a histogram, how many were counted.

@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"reflect"
 	"runtime"
 	"slices"
@@ -12,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
 )
 
 // numbers are the metrics of a registry by name, type and labels. Of a histogram they are how many were
@@ -59,12 +63,26 @@ func labelsOf(m *dto.Metric) string {
 // sayTheSame: what OpenTelemetry's exporter makes of holdfastotel has the names, the labels and, after
 // the same run, the values of holdfastprom. So alerts and dashboard are for both.
 func sayTheSame(t *testing.T, r *run) {
-	same := func() bool { return reflect.DeepEqual(numbers(t, r.prom), numbers(t, r.otel)) }
-	deadline := time.Now().Add(10 * time.Second) // events may come between the one and the other
-	for !same() && time.Now().Before(deadline) {
-		runtime.Gosched()
+	same := func() {
+		t.Helper()
+		equal := func() bool { return reflect.DeepEqual(numbers(t, r.prom), numbers(t, r.otel)) }
+		deadline := time.Now().Add(10 * time.Second) // events may come between the one and the other
+		for !equal() && time.Now().Before(deadline) {
+			runtime.Gosched()
+		}
+		prom := numbers(t, r.prom)
+		require.Greater(t, len(prom), 100)
+		require.Equal(t, prom, numbers(t, r.otel))
 	}
-	prom := numbers(t, r.prom)
-	require.Greater(t, len(prom), 100)
-	require.Equal(t, prom, numbers(t, r.otel))
+	same()
+	ctx, o := context.Background(), r.observer // which is told of what does not happen in a short run
+	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "orders:1", Reason: holdfast.ErrReleased,
+		Err: holdfast.ErrUncertain})
+	o.Renewed(holdfast.RenewalEvent{Kind: "rlock", Name: "orders:1", Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	o.Dropped(2)
+	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: "rlock", Name: "orders:1"})
+	o.Deadlocked(holdfast.DeadlockEvent{Kind: "rlock", Name: "orders:1"})
+	same()
 }

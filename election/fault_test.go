@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"time"
 
@@ -104,41 +105,6 @@ func TestLateAnnouncement(t *testing.T) {
 	require.Contains(t, value, "the former")
 }
 
-// TestSilentLeader: the network of a leader is silent for longer than its lease. The context under
-// which it works has ended when another one leads, and that is not before the lease has ended at the
-// server. (The control is package rlock's: a holder that does not look at its clock.)
-func TestSilentLeader(t *testing.T) {
-	const lease = 900 * time.Millisecond
-	silent := func(t *testing.T) (former error) {
-		b := newBooth(t, &holdfast.Options{Lease: lease}, nil)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		works, done := make(chan context.Context, 10), make(chan error, 1)
-		go func() {
-			done <- b.faulty.Run(ctx, "former", func(lead context.Context) error {
-				works <- lead
-				<-ctx.Done() // it works on, whatever becomes of its own context
-				return nil
-			})
-		}()
-		first := <-works
-		eventually(t, "it is the whole lease", func() bool { return b.rdb.PTTL(t.Context(), "booth").Val() <= lease })
-		b.proxy.Silence(true)
-		before := time.Now()
-		left := b.rdb.PTTL(t.Context(), "booth").Val()
-		h := lead(t, b.other, "next")
-		former = first.Err() // which looks at the clock
-		require.GreaterOrEqual(t, time.Since(before), left-2*time.Millisecond, "not earlier than the lease says")
-		require.Len(t, works, 0, "it campaigns no more than it works twice")
-		b.proxy.Silence(false)
-		unlock(t, h)
-		cancel()
-		require.ErrorIs(t, <-done, context.Canceled)
-		return former
-	}
-	require.Error(t, silent(t))
-}
-
 // TestDeafLeader: a function does not look at its context. While it works on after its leadership was
 // lost, nothing is renewed, and this process does not campaign. When it returns, it does, and leads
 // again. Control: without waiting for it, the process leads a second time beside itself.
@@ -190,4 +156,76 @@ func campaignsBesideItself(t *testing.T) (beside bool) {
 	cancel()
 	<-done
 	return beside
+}
+
+// TestRestart: the server is started anew, without its data. The leader is told that it is none any
+// more, nobody sleeps for ever, and observers learn of the new leader. Its token is greater.
+func TestRestart(t *testing.T) {
+	srv := redistest.Start(t)
+	opts := &holdfast.Options{Lease: 3 * time.Second, RetryBudget: 500 * time.Millisecond}
+	ctx, cancel := context.WithCancel(t.Context())
+	type turn struct {
+		context.Context
+		value string
+		token uint64
+	}
+	turns := make(chan turn, 100)
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for _, value := range []string{"a", "b", "c"} {
+		rdb := srv.Client(t, func(o *redis.Options) { o.ReadTimeout = 200 * time.Millisecond })
+		e := election.New(newClient(t, rdb, opts), "e")
+		running.Go(func() {
+			for ctx.Err() == nil {
+				_ = e.Run(ctx, value, func(lead context.Context) error {
+					l, _ := e.Leader(lead)
+					turns <- turn{lead, value, l.Token}
+					<-lead.Done()
+					return nil
+				})
+			}
+		})
+	}
+	next := func() turn {
+		select {
+		case one := <-turns:
+			return one
+		case <-time.After(patience):
+			require.Fail(t, "nobody leads")
+			return turn{}
+		}
+	}
+	first := next()
+	w, stop := watch(t, election.New(newClient(t, srv.Client(t), opts), "e"))
+	require.Equal(t, first.value, w.next().Value)
+	srv.Kill()
+	srv.Restart()
+	second := next()
+	eventually(t, "the former leader is told", func() bool { return first.Err() != nil })
+	for l := w.next(); l.Token != second.token || l.Value != second.value; {
+		l = w.next()
+	}
+	require.Greater(t, second.token, first.token)
+	stop()
+}
+
+// TestObserved: campaigns are waits, and terms are holds.
+func TestObserved(t *testing.T) {
+	var w kindtest.Witness
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: w.Observer()})
+	require.NoError(t, err)
+	e := election.New(c, t.Name())
+	term := lead(t, e, "one")
+	kindtest.Refused(t.Context(), t, of(e, "two"), holdfast.Wait(10*time.Millisecond))
+	unlock(t, term)
+	_ = lead(t, e, "three")
+	require.NoError(t, c.Close(context.Background()))
+	require.NoError(t, w.Wrong())
+	calls := w.Calls()
+	require.Len(t, calls, 3)
+	require.Equal(t, "election", calls[0].Wait.Kind)
+	require.ErrorIs(t, calls[0].Ended.Reason, holdfast.ErrReleased)
+	require.ErrorIs(t, calls[1].Refused.Err, holdfast.ErrNotAcquired)
+	require.ErrorIs(t, calls[2].Ended.Reason, holdfast.ErrClosed)
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -30,28 +29,6 @@ func (w *watched) isTold(value string, within time.Duration) bool {
 			return false
 		}
 	}
-}
-
-// TestObserverIsCut: the connection on which an observer hears messages is cut, and cannot be made
-// again while the leadership changes twice. Then it is told who leads. (Package pubsub has the control: a
-// subscription that is confirmed again wakes nobody.)
-func TestObserverIsCut(t *testing.T) {
-	b := newBooth(t, nil, forLong)
-	first := lead(t, b.other, "first")
-	w, _ := watch(t, b.faulty)
-	require.Equal(t, "first", w.next().Value)
-	second, third := stand(t, b.rdb, b.other, "second"), stand(t, b.rdb, b.other, "third")
-	eventually(t, "it listens", func() bool { return listeners(t, b.rdb, "booth") == 1 })
-	rule := b.proxy.On(faultproxy.Command("subscribe"), 0, faultproxy.DropRequest)
-	b.proxy.CutAll()
-	eventually(t, "it listens no more", func() bool { return listeners(t, b.rdb, "booth") == 0 })
-	eventually(t, "it tries to", func() bool { return rule.Count() > 0 })
-	unlock(t, first)
-	unlock(t, second.Hold())
-	last := third.Hold()
-	rule.Clear()
-	require.Equal(t, last.Token(), w.until("third").Token)
-	unlock(t, last)
 }
 
 // TestLeaseEnds: a leader dies, and nobody is there to say so. Observers find out when its lease has

@@ -17,8 +17,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -43,7 +43,7 @@ func (b built) Run() int {
 	}
 	defer os.RemoveAll(dir)
 	programs = dir
-	if out, err := exec.Command("go", "build", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-race", "-o", dir+string(filepath.Separator), "./...").CombinedOutput(); err != nil {
 		panic(string(out))
 	}
 	return b.m.Run()
@@ -107,14 +107,6 @@ func (p *program) ends(signals ...os.Signal) (rest []string) {
 	return rest
 }
 
-func newClient(t *testing.T, srv *redistest.Server) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
-
 // noLocks: nothing is left of the locks but the keys that remember tokens.
 func noLocks(t *testing.T, rdb *redis.Client, pattern string) {
 	t.Helper()
@@ -143,8 +135,7 @@ func TestHandler(t *testing.T) {
 	require.Equal(t, "paid 42", text)
 	require.Equal(t, "charging 42", p.says())
 
-	hold, err := rlock.New(newClient(t, srv), "orders:42").Lock(t.Context())
-	require.NoError(t, err)
+	hold := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "orders:42"))
 	code, text = pay("42")
 	require.Equal(t, http.StatusConflict, code, text)
 	code, text = pay("43")
@@ -234,9 +225,8 @@ func last(lines []string) string { return lines[len(lines)-1] }
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	printer := fairlock.New(newClient(t, srv), "printer")
-	hold, err := printer.Lock(t.Context())
-	require.NoError(t, err)
+	printer := fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "printer")
+	hold := kindtest.Lock(t, printer)
 	var waiting []*program
 	names := []string{"a", "b", "c"}
 	for i, name := range names {

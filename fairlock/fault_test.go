@@ -63,23 +63,6 @@ func TestEnqueueMeetsFaults(t *testing.T) {
 	})
 }
 
-// TestHandOverMeetsFaults: the unlock, or its answer, is lost. The lock is handed on once.
-func TestHandOverMeetsFaults(t *testing.T) {
-	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
-		l := newLine(t)
-		first := wait(t.Context(), t, l.rdb, l.faulty)
-		second := wait(t.Context(), t, l.rdb, l.other)
-		unlock(t, l.held)
-		h := first.Hold()
-		rule := l.proxy.On(script(lua.FairRelease), 1, fault)
-		unlock(t, h)
-		require.Equal(t, 1, rule.Count())
-		l.held = second.Hold()
-		require.Greater(t, l.held.Token(), h.Token())
-		l.drained()
-	})
-}
-
 // TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of
 // it. Control: without the undo it stays, and is in the way of the next.
 func TestLeaveMeetsFaults(t *testing.T) {

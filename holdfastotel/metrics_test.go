@@ -80,53 +80,12 @@ func play(o *holdfast.Observer, kind, name string) {
 	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
 }
 
-func TestMetricsBeginAtZero(t *testing.T) {
-	_, reader := metered(t, holdfastotel.Options{})
-	got := collect(t, reader)
-	for _, name := range []string{
-		"holdfast.lock.acquisitions kind=election,outcome=unavailable", "holdfast.lock.losses kind=rlock,reason=silent",
-		"holdfast.lock.renewals kind=fairlock,outcome=late", "holdfast.lock.uncertain kind=redlock,operation=release",
-		"holdfast.lock.deadlocks kind=rlock,shape=self", "holdfast.script.errors reason=answered", "holdfast.script.repeats ", "holdfast.subscription.losses ",
-		"holdfast.events.dropped ", "holdfast.lock.held kind=rwlock",
-	} {
-		require.Contains(t, got, name)
-	}
-	for name, v := range got {
-		require.Zero(t, v, name)
-	}
-}
-
-func TestMetrics(t *testing.T) {
-	tel, reader := metered(t, holdfastotel.Options{Kinds: []string{}})
-	play(tel.Observer(), "rlock", "a")
-	ctx := tel.Observer().Waiting(context.Background(), holdfast.WaitEvent{Kind: "rlock", Name: "b"})
-	tel.Observer().Waiting(context.Background(), holdfast.WaitEvent{Kind: "rlock", Name: "c"})
-	tel.Observer().Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "b", How: holdfast.Reentered})
-	got := collect(t, reader)
-	require.Positive(t, got["holdfast.lock.oldest_hold.age kind=rlock"])
-	require.Positive(t, got["holdfast.lock.oldest_waiter.age kind=rlock"])
-	delete(got, "holdfast.lock.oldest_hold.age kind=rlock")
-	delete(got, "holdfast.lock.oldest_waiter.age kind=rlock")
-	for name, v := range got {
-		if v == 0 {
-			delete(got, name)
-		}
-	}
-	require.Equal(t, map[string]float64{
-		"holdfast.lock.acquisitions kind=rlock,outcome=asked": 1, "holdfast.lock.acquisitions kind=rlock,outcome=refused": 1,
-		"holdfast.lock.acquisitions kind=rlock,outcome=reentered": 1, "holdfast.lock.contended kind=rlock": 2,
-		"holdfast.lock.wait.duration granted=true,kind=rlock": 2, "holdfast.lock.wait.duration granted=false,kind=rlock": 1,
-		"holdfast.lock.hold.duration kind=rlock": 1, "holdfast.lock.losses kind=rlock,reason=silent": 1,
-		"holdfast.lock.renewals kind=rlock,outcome=late": 1, "holdfast.lock.renewal.slack_ratio kind=rlock": 1,
-		"holdfast.lock.uncertain kind=rlock,operation=release": 1, "holdfast.lock.held kind=rlock": 1,
-		"holdfast.lock.waiting kind=rlock": 1, "holdfast.script.duration script=acquire": 1,
-		"holdfast.script.errors reason=unanswered": 1, "holdfast.script.repeats ": 1, "holdfast.subscription.losses ": 1,
-		"holdfast.subscription.down ": 1, "holdfast.events.dropped ": 2,
-		"holdfast.lock.deadlocks kind=rlock,shape=self": 1, "holdfast.lock.deadlocks kind=rlock,shape=circle": 1,
-	}, got)
-
+// TestGauges: there are none after Close. Package deploy shows that all numbers are those of holdfastprom.
+func TestGauges(t *testing.T) {
+	tel, reader := metered(t, holdfastotel.Options{Kinds: []string{"rlock"}})
+	require.Contains(t, collect(t, reader), "holdfast.lock.held kind=rlock")
 	require.NoError(t, tel.Close())
-	require.NotContains(t, collect(t, reader), "holdfast.lock.held kind=rlock", "no gauges after Close")
+	require.NotContains(t, collect(t, reader), "holdfast.lock.held kind=rlock")
 }
 
 // TestNothingIsFolded: with every kind and more classes than there is room for, the SDK, which folds

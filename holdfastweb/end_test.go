@@ -119,7 +119,6 @@ func TestEndOfOneReader(t *testing.T) {
 
 // TestSeveralMasters: each one's part is listed, and an owner's is ended everywhere.
 func TestSeveralMasters(t *testing.T) {
-	const owner = "11111111-2222-4333-8444-555555555555:h1"
 	one, two := redistest.Start(t), redistest.Start(t)
 	for _, srv := range []*redistest.Server{one, two} {
 		require.NoError(t, srv.Client(t).HSet(t.Context(), "ledger", owner, 1).Err())

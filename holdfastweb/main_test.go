@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -25,6 +26,16 @@ const patience = 30 * time.Second
 func eventually(t *testing.T, what string, cond func() bool) {
 	t.Helper()
 	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
+}
+
+// owner is one whom no test has.
+const owner = "11111111-2222-4333-8444-555555555555:h1"
+
+// held makes a lock that it has, without an end.
+func held(t *testing.T, rdb redis.UniversalClient, name string) {
+	t.Helper()
+	require.NoError(t, rdb.HSet(t.Context(), name, owner, 1).Err())
+	require.NoError(t, rdb.Set(t.Context(), keys.For(name).Token, 5000, time.Hour).Err())
 }
 
 // quick are options with which a page spares no server, so that tests need not wait.

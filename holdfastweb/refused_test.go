@@ -74,14 +74,14 @@ func TestRefusedListStaysRefused(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 1).Err())
+	require.NoError(t, rdb.HSet(t.Context(), "a", owner, 1).Err())
 	srv.Command(t, "ACL", "SETUSER", "watcher", "on", ">secret", "+@all", "-scan", "~*")
 	user := srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "watcher", "secret" })
 	page := newPage(t, user, quick(holdfastweb.Options{}))
 	url := served(t, page).URL
 	one := watch(t, url+"/events?name=a")
 	one.hears("the lock", func(u update) bool { return strings.Contains(u.Body, "Held by") })
-	require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 2).Err())
+	require.NoError(t, rdb.HSet(t.Context(), "a", owner, 2).Err())
 	one.hears("the lock again", func(u update) bool { return strings.Contains(u.Body, ">2<") })
 	require.Contains(t, get(t, page, "/").body, "Redis refuses")
 }
@@ -91,8 +91,7 @@ func TestSilentIsNotEmpty(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t, func(o *redis.Options) { o.ReadTimeout = 2 * patience })
-	require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 1).Err())
-	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 5000, time.Hour).Err())
+	held(t, rdb, "a")
 	page := newPage(t, rdb, quick(holdfastweb.Options{}))
 	url := served(t, page).URL
 	srv.Pause()

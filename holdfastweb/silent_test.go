@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -23,8 +22,7 @@ func TestOneMasterIsSilent(t *testing.T) {
 	servers := redistest.StartMasters(t, 3)
 	for _, srv := range servers {
 		rdb := srv.Client(t)
-		require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 1).Err())
-		require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 5000, time.Hour).Err())
+		held(t, rdb, "a")
 		rdbs = append(rdbs, rdb)
 	}
 	page := newPage(t, rdbs[0], quick(holdfastweb.Options{Masters: rdbs[1:]}))
@@ -48,8 +46,7 @@ func TestOneMasterOfAClusterIsSilent(t *testing.T) {
 		for n := 0; name == "" || cluster.Master(t, name).Addr() != master.Addr(); n++ {
 			name = fmt.Sprint(prefix, n)
 		}
-		require.NoError(t, rdb.HSet(t.Context(), name, "11111111-2222-4333-8444-555555555555:h1", 1).Err())
-		require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{"+name+"}", 5000, time.Hour).Err())
+		held(t, rdb, name)
 		return name
 	}
 	masters := slices.SortedFunc(slices.Values(cluster.Masters(t)), func(a, b *redistest.Server) int {

@@ -199,8 +199,7 @@ func TestSlowViewer(t *testing.T) {
 func TestOutage(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t, func(o *redis.Options) { o.MaxRetries, o.ReadTimeout, o.DialTimeout = -1, time.Second, time.Second })
-	require.NoError(t, rdb.HSet(t.Context(), "a", "11111111-2222-4333-8444-555555555555:h1", 1).Err())
-	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{a}", 5000, time.Hour).Err())
+	held(t, rdb, "a")
 	page := newPage(t, rdb, quick(holdfastweb.Options{}))
 	url := served(t, page).URL
 	v, one := watch(t, url+"/events"), watch(t, url+"/events?name=a")

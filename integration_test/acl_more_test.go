@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -179,4 +180,25 @@ func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
 		})
 	}
 	require.NoError(t, group.Wait())
+}
+
+// TestSeveralLeastPrivilege: a multilock needs what its members need, and nothing of its own, also where
+// they are so many that one script takes them.
+func TestSeveralLeastPrivilege(t *testing.T) {
+	onAllServers(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
+		c := newClient(t, as(t, srv, "limited", aclRule(srv, false)), nil)
+		var locks []holdfast.Locker
+		for i := range 5 {
+			locks = append(locks, rlock.New(c, fmt.Sprint("orders:", i)))
+		}
+		m := multilock.New(locks...)
+		h, err := m.Lock(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, h.Extend(t.Context(), time.Minute))
+		_, err = m.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.NoError(t, h.Unlock(t.Context()))
+		require.Empty(t, refused(t, srv))
+	})
 }

@@ -24,6 +24,8 @@ import (
 // it is killed: "<address> <goroutines> <lease>". It prints each token while it holds the lock.
 const chainEnv = "HOLDFAST_TEST_CHAIN"
 
+const chainLock = "processes"
+
 func handOn(job string) error {
 	words := strings.Fields(job)
 	goroutines, err := strconv.Atoi(words[1])
@@ -39,7 +41,7 @@ func handOn(job string) error {
 	if err != nil {
 		return err
 	}
-	m := rlock.New(c, workerLock)
+	m := rlock.New(c, chainLock)
 	errs := make(chan error, goroutines)
 	for range goroutines {
 		go func() {
@@ -78,10 +80,10 @@ func TestChainKilled(t *testing.T) {
 			last = max(last, token)
 		}
 	}
-	reserved, err := srv.Client(t).Get(t.Context(), "redisson_lock_token:{"+workerLock+"}").Uint64()
+	reserved, err := srv.Client(t).Get(t.Context(), "redisson_lock_token:{"+chainLock+"}").Uint64()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, reserved, last)
-	h, err := rlock.New(newClient(t, srv.Client(t), nil), workerLock).Lock(t.Context(), holdfast.Wait(patience))
+	h, err := rlock.New(newClient(t, srv.Client(t), nil), chainLock).Lock(t.Context(), holdfast.Wait(patience))
 	require.NoError(t, err)
 	require.Greater(t, h.Token(), reserved)
 	require.NoError(t, h.Unlock(t.Context()))

@@ -2,9 +2,6 @@ package integration_test
 
 import (
 	"context"
-	"math/rand/v2"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -13,7 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -100,70 +96,4 @@ func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 			require.NoError(t, attempt(t), "control: it is taken for the other's holder")
 		})
 	}
-}
-
-// TestKindsAtRandom: owners use several kinds for one name, nested too, and replies get lost. Never
-// are two of them inside.
-func TestKindsAtRandom(t *testing.T) {
-	seed := level.Seed(t)
-	require.Empty(t, kindsAtRandom(t, seed, 40))
-	t.Run("control", func(t *testing.T) {
-		defer defence.OneKind.Without(t)()
-		defer defence.KindIDs.Without(t)()
-		require.NotEmpty(t, kindsAtRandom(t, seed, 4000), "with one id for all kinds nothing was found")
-	})
-}
-
-// kindsAtRandom returns what first went wrong in so many rounds of each actor.
-func kindsAtRandom(t *testing.T, seed uint64, rounds int) string {
-	t.Helper()
-	const actors = 3
-	srv := redistest.Start(t)
-	proxy := faultproxy.New(t, srv.Addr())
-	opts := &holdfast.Options{Lease: patience, RetryBudget: patience}
-	var inside atomic.Int32
-	var wrong atomic.Pointer[string]
-	say := func(what string) { wrong.CompareAndSwap(nil, &what) }
-	var group sync.WaitGroup
-	for n := range uint64(actors) {
-		c := newClient(t, redistest.NewClient(t, proxy.Addr()), opts)
-		rnd := rand.New(rand.NewPCG(seed, n)) //nolint:gosec // for tests
-		group.Go(func() {
-			for range rounds {
-				if wrong.Load() != nil {
-					return
-				}
-				first, second := sameKeys[rnd.IntN(len(sameKeys))], sameKeys[rnd.IntN(len(sameKeys))]
-				h, err := first.lock(c, "x").Lock(t.Context())
-				if err != nil {
-					say("not acquired: " + err.Error())
-					return
-				}
-				if inside.Add(1) > 1 {
-					say("two are inside")
-				}
-				if rnd.IntN(2) == 0 {
-					proxy.On(faultproxy.Script(second.acquire.Hash()), 1, faultproxy.DropReply)
-				}
-				inner, err := second.lock(c, "x").TryLock(h.Context())
-				if (err == nil) != (first.name == second.name) {
-					say(second.name + " under " + first.name + ": granted, or not")
-				}
-				if err == nil {
-					if err := inner.Unlock(t.Context()); err != nil {
-						say("unlock: " + err.Error())
-					}
-				}
-				inside.Add(-1)
-				if err := h.Unlock(t.Context()); err != nil {
-					say("unlock: " + err.Error())
-				}
-			}
-		})
-	}
-	group.Wait()
-	if what := wrong.Load(); what != nil {
-		return *what
-	}
-	return ""
 }

@@ -92,25 +92,6 @@ func TestLateRepeat(t *testing.T) {
 	require.Equal(t, "2", late(t, mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then")))
 }
 
-// A message that was lost with its connection is made up for: a latch is opened while the connection of a
-// waiter is cut. (Package pubsub has the control: a subscription that is confirmed again wakes nobody.)
-func TestLostMessage(t *testing.T) {
-	l := newLab(t)
-	m, proxy := l.proxied()
-	set(t, m, 1)
-	c := waiting(t.Context(), m)
-	eventually(t, "it listens", func() bool { return l.listening() == 1 })
-	looks := func() int64 { return redistest.Shared(t).CommandCalls(t)["evalsha"] } // that the server has run, not only sent
-	before := looks()
-	listens := proxy.DelayRequest(faultproxy.Command("subscribe"), 1, time.Hour)
-	proxy.CutAll()
-	<-listens.Fired()
-	eventually(t, "it has looked since", func() bool { return looks() > before })
-	count(t, l.process(), 0)
-	listens.Release()
-	open(t, c)
-}
-
 // overtaken has a request of an operation on a latch that is not to be changed by it be kept by the
 // network, so that its repeat gets the answer. Then the latch changes hands, and the request arrives.
 func overtaken(t *testing.T, op string, hooks ...redis.Hook) (left string) {

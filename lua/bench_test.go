@@ -1,40 +1,38 @@
-package lua_test
+package lua
 
 import (
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
-	"github.com/holdfast-go/holdfast/lua"
 )
 
 // pairs are what servers do for a lock that is free, and is released: a call that takes it, and one
 // that gives it back.
-func pairs() map[string][]lua.Call {
+func pairs() map[string][]Call {
 	const owner, lease, keep, token, channel = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "token:{x}", "channel:{x}"
 	const limit = "9007199254740990"
 	keys := func(of ...any) func(args ...any) []any {
 		return func(args ...any) []any { return append(append([]any{}, of...), args...) }
 	}
 	plain, queued := keys("x", token), keys("x", token, "queue:{x}", "deadlines:{x}", channel)
-	release := lua.Release.Call("x", channel, owner, "PUBLISH")
-	nothing := lua.New("nothing", "return {1}", 2).Call(plain(owner, lease, keep)...)
-	return map[string][]lua.Call{
+	release := Release.Call("x", channel, owner, "PUBLISH")
+	nothing := New("nothing", "return {1}", 2).Call(plain(owner, lease, keep)...)
+	return map[string][]Call{
 		"nothing": {nothing, nothing},
-		"rlock":   {lua.Acquire.Call(plain(owner, lease, keep, "0", 1, limit)...), release},
-		"redlock": {lua.Vote.Call(plain(owner, lease, keep, 1, "1", limit)...), release},
+		"rlock":   {Acquire.Call(plain(owner, lease, keep, "0", 1, limit)...), release},
+		"redlock": {Vote.Call(plain(owner, lease, keep, 1, "1", limit)...), release},
 		"fairlock": {
-			lua.FairAcquire.Call(queued(owner, lease, keep, "0", 0, 2000, "PUBLISH", limit)...),
-			lua.FairRelease.Call(queued(owner, "PUBLISH", 2000, keep)...),
+			FairAcquire.Call(queued(owner, lease, keep, "0", 0, 2000, "PUBLISH", limit)...),
+			FairRelease.Call(queued(owner, "PUBLISH", 2000, keep)...),
 		},
 		"without a token": {
-			lua.New("take", `if redis.call('EXISTS', KEYS[1]) == 1 then return {0} end
+			New("take", `if redis.call('EXISTS', KEYS[1]) == 1 then return {0} end
 redis.call('HINCRBY', KEYS[1], ARGV[1], 1) redis.call('PEXPIRE', KEYS[1], ARGV[2]) return {1}`, 2).Call(plain(owner, lease)...),
-			lua.New("give", `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {-1} end
+			New("give", `if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 0 then return {-1} end
 if redis.call('HINCRBY', KEYS[1], ARGV[1], -1) > 0 then return {1} end
 redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return {1}`, 2).Call("x", channel, owner),
 		},
@@ -61,49 +59,39 @@ func BenchmarkServerTime(b *testing.B) {
 // together: half of them take a lock while the others release one. Each journey finds the server
 // idle, so the figures compare with each other, and not with those of a server that is kept busy.
 func serverTimeTogether(b *testing.B, srv *redistest.Server, names int, packed bool) {
-	rdb := srv.Client(b)
-	const owner, lease, keep, limit = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "9007199254740990"
-	call := func(i int, release bool) lua.Call {
-		name := "x" + strconv.Itoa(i)
-		if release {
-			return lua.Release.Call(name, "redisson_lock__channel:{"+name+"}", owner, "PUBLISH")
-		}
-		return lua.Acquire.Call(name, "redisson_lock_token:{"+name+"}", owner, lease, keep, "0", 1, limit)
-	}
-	p := &lua.Packer{Few: 2}
+	rdb, p, turn := srv.Client(b), &Packer{Few: 2}, 0
 	send := func(cmds []redis.Cmder) {
 		pipe := rdb.Pipeline()
 		_ = pipe.BatchProcess(b.Context(), cmds...)
 		_, _ = pipe.Exec(b.Context())
 	}
-	require.NoError(b, rdb.FlushAll(b.Context()).Err())
-	held := make([]bool, names)
 	round := func() {
-		all := redistest.Gather(rdb, names, func(cmds []redis.Cmder) {
-			if packed {
-				p.Send(cmds, send)
-			} else {
-				send(cmds)
-			}
-		})
-		var g sync.WaitGroup
+		var cmds []redis.Cmder
 		for i := range names {
-			c := call(i, held[i])
-			held[i] = !held[i]
-			g.Go(func() {
-				r, err := lua.Run(b.Context(), all, c)
-				if err != nil || r.Status != lua.Done {
-					b.Error(r, err)
-				}
-			})
+			if name := strconv.Itoa(i); (i+turn)%2 == 0 {
+				cmds = append(cmds, taking(name, "0"))
+			} else {
+				cmds = append(cmds, giving(name))
+			}
 		}
-		g.Wait()
+		turn++
+		if packed {
+			p.Send(cmds, send)
+		} else {
+			send(cmds)
+		}
+		for _, r := range results(cmds) {
+			if r.Err != nil || r.Reply.Status != Done {
+				b.Error(r)
+			}
+		}
 	}
-	round()
-	for i := range names / 2 {
-		held[i] = false
-		_, err := lua.Run(b.Context(), rdb, call(i, true))
-		require.NoError(b, err)
+	require.NoError(b, rdb.FlushAll(b.Context()).Err())
+	for _, s := range []*Script{Acquire, Release, Many} {
+		require.NoError(b, rdb.ScriptLoad(b.Context(), s.Text()).Err())
+	}
+	for i := 1; i < names; i += 2 { // those that the first round releases
+		require.NoError(b, rdb.HSet(b.Context(), strconv.Itoa(i), "a", 1).Err())
 	}
 	srv.ResetStats(b)
 	b.ResetTimer()
@@ -120,21 +108,21 @@ func serverTimeTogether(b *testing.B, srv *redistest.Server, names int, packed b
 	b.ReportMetric(2*1e6*srv.CommandTime(b)["evalsha"].Seconds()/float64(n), "server-µs/op")
 }
 
-func serverTime(b *testing.B, srv *redistest.Server, pair []lua.Call) {
+func serverTime(b *testing.B, srv *redistest.Server, pair []Call) {
 	rdb := srv.Client(b)
 	const together = 100
 	send := func(n int) {
-		var calls []lua.Call
+		var calls []Call
 		for range n {
 			calls = append(calls, pair...)
 		}
-		for i, r := range lua.RunAll(b.Context(), rdb, calls) {
+		for i, r := range RunAll(b.Context(), rdb, calls) {
 			require.NoError(b, r.Err)
-			require.Equal(b, lua.Done, r.Reply.Status, i)
+			require.Equal(b, Done, r.Reply.Status, i)
 		}
 	}
 	for _, call := range pair { // from now on the server knows the scripts
-		_, err := lua.Run(b.Context(), rdb, call)
+		_, err := Run(b.Context(), rdb, call)
 		require.NoError(b, err)
 	}
 	srv.ResetStats(b)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -34,6 +35,9 @@ local function counted(how)
 end
 local redis = {call = counted(server.call), pcall = counted(server.pcall), error_reply = server.error_reply}
 `
+
+// unhurried waits for a script that counts millions of elements, however busy the machine is.
+func unhurried(o *redis.Options) { o.ReadTimeout = 10 * time.Minute }
 
 // costOf runs a script and tells how many calls it made, and how many elements those took and gave.
 func costOf(t *testing.T, rdb *redis.Client, name, text string, keys, args []any) (calls, elements int) {
@@ -158,7 +162,7 @@ func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
 func TestCosts(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
-			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
+			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
 			for _, c := range costs() {
 				for state, fill := range costHashes {
 					for _, n := range []int{10, 100, 10000} {
@@ -182,7 +186,7 @@ func TestCostsControl(t *testing.T) {
 		look = "for _ = 1, math.max(1, #KEYS / 2) do redis.call('HKEYS', 'x') end\n"
 		walk = "for _, field in ipairs(redis.call('HKEYS', 'x')) do redis.call('HGET', 'x', field) end\n"
 	)
-	rdb := redistest.Start(t).Client(t)
+	rdb := redistest.Start(t).Client(t, unhurried)
 	for _, c := range costs() {
 		require.NoError(t, rdb.FlushAll(t.Context()).Err())
 		fillHash(0)(t, rdb, 10000)

@@ -104,7 +104,7 @@ func of(client string) func(int) string {
 func TestFairCosts(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		t.Run(p.Name, func(t *testing.T) {
-			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
+			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
 			for _, client := range []string{"live", "stopped"} {
 				sub := rdb.Subscribe(t.Context(), "channel:{x}:"+client)
 				defer sub.Close()
@@ -198,7 +198,7 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 // TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that
 // looks at all of it at once.
 func TestFairCostsControl(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := redistest.Start(t).Client(t, unhurried)
 	c := newFairCost(t, rdb)
 	text := strings.NewReplacer("local look = 128", "local look = 100000", "cut(some, look)",
 		"return").Replace(lua.FairPoll.Text())

@@ -3,10 +3,8 @@ package lua_test
 import (
 	"bufio"
 	"context"
-	"io"
 	"net"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
 
+	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -89,11 +88,11 @@ func serve(conn net.Conn, bytes []byte) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	for {
-		name, err := command(in)
+		args, _, err := resp.ReadRequest(in)
 		switch {
 		case err != nil:
 			return
-		case strings.EqualFold(name, "hello"):
+		case strings.EqualFold(args[0], "hello"):
 			if _, err := conn.Write([]byte("-ERR unknown command 'HELLO'\r\n")); err != nil {
 				return
 			}
@@ -102,28 +101,4 @@ func serve(conn net.Conn, bytes []byte) {
 			return
 		}
 	}
-}
-
-// command reads a command and returns its name.
-func command(in *bufio.Reader) (name string, err error) {
-	line, err := in.ReadString('\n')
-	if err != nil {
-		return "", err
-	}
-	count, err := strconv.Atoi(strings.Trim(line, "*\r\n"))
-	for i := 0; i < count && err == nil; i++ {
-		var size int
-		if line, err = in.ReadString('\n'); err != nil {
-			break
-		}
-		if size, err = strconv.Atoi(strings.Trim(line, "$\r\n")); err != nil {
-			break
-		}
-		word := make([]byte, size+2)
-		_, err = io.ReadFull(in, word)
-		if i == 0 {
-			name = string(word[:size])
-		}
-	}
-	return name, err
 }

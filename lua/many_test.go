@@ -75,23 +75,15 @@ func TestPack(t *testing.T) {
 	require.Equal(t, "x y z pass", shown(packed))
 }
 
-// line sends in pipelines, and counts them. One in lost loses its answers.
+// line sends in pipelines, and notes them.
 type line struct {
 	t    *testing.T
 	rdb  *redis.Client
 	sent []string
-	lost error
 }
 
 func (l *line) send(cmds []redis.Cmder) {
 	l.sent = append(l.sent, shown(cmds))
-	if l.lost != nil {
-		for _, cmd := range cmds {
-			_ = cmd.Args() // as to write it
-			cmd.SetErr(l.lost)
-		}
-		return
-	}
 	pipe := l.rdb.Pipeline()
 	_ = pipe.BatchProcess(l.t.Context(), cmds...)
 	_, _ = pipe.Exec(l.t.Context())
@@ -131,25 +123,23 @@ func TestPackerWithoutPermission(t *testing.T) {
 	require.Equal(t, Gone, results(cmds)[1].Reply.Status)
 }
 
-// TestPackerLosesAnAnswer: it is each call's error, leaves open whether it ran, and nothing is sent
-// again.
-func TestPackerLosesAnAnswer(t *testing.T) {
-	l := &line{t: t, lost: errors.New("broken")}
-	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
-	(&Packer{Few: 2}).Send(cmds, l.send)
-	require.Equal(t, []string{"(x y)"}, l.sent)
-	for _, r := range results(cmds) {
-		require.ErrorIs(t, r.Err, l.lost)
-		require.False(t, IsUnsent(r.Err))
-	}
-}
-
-// TestPackerIsNotSent: where no connection could be made, each call says so.
-func TestPackerIsNotSent(t *testing.T) {
-	cmds := []redis.Cmder{taking("x", "0"), giving("y")}
-	(&Packer{Few: 2}).Send(cmds, func(cmds []redis.Cmder) { cmds[0].SetErr(errors.New("no connection")) })
-	for _, r := range results(cmds) {
-		require.True(t, IsUnsent(r.Err))
+// TestPackerFails: without a connection each call says so. An answer that is lost is each call's error and
+// leaves open whether it ran. Nothing is sent again.
+func TestPackerFails(t *testing.T) {
+	for why, unsent := range map[error]bool{errors.New("no connection"): true, errors.New("broken"): false} {
+		cmds, sent := []redis.Cmder{taking("x", "0"), giving("y")}, []string{}
+		(&Packer{Few: 2}).Send(cmds, func(cmds []redis.Cmder) {
+			sent = append(sent, shown(cmds))
+			if !unsent {
+				_ = cmds[0].Args() // as to write it
+			}
+			cmds[0].SetErr(why)
+		})
+		require.Equal(t, []string{"(x y)"}, sent)
+		for _, r := range results(cmds) {
+			require.ErrorIs(t, r.Err, why)
+			require.Equal(t, unsent, IsUnsent(r.Err))
+		}
 	}
 }
 

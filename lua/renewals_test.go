@@ -3,7 +3,6 @@ package lua
 import (
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -107,44 +106,4 @@ func TestPartsAreNotTrusted(t *testing.T) {
 			require.Error(t, whole.part(i, 2).Err, "%v", values)
 		}
 	}
-}
-
-// BenchmarkRenewals is 1000 renewals of held names, one by one in a pipeline and in few scripts,
-// with what they cost the server.
-func BenchmarkRenewals(b *testing.B) {
-	rdb := redistest.Start(b).Client(b)
-	calls := held(b, rdb, 1000)
-	for name, run := range map[string]func() []Result{
-		"single": func() []Result { return RunAll(b.Context(), rdb, calls) },
-		"many":   func() []Result { return RenewAll(b.Context(), rdb, calls) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			b.ReportAllocs()
-			before, n := serverTime(b, rdb), 0
-			for b.Loop() {
-				for _, r := range run() {
-					if r.Err != nil || r.Reply.Status != Done {
-						b.Fatal(r)
-					}
-				}
-				n += len(calls)
-			}
-			b.ReportMetric((serverTime(b, rdb)-before).Seconds()*1e6/float64(n), "server-us/renewal")
-			b.ReportMetric(b.Elapsed().Seconds()*1e6/float64(n), "us/renewal")
-		})
-	}
-}
-
-// serverTime is how much of a processor's time the server has used.
-func serverTime(tb testing.TB, rdb *redis.Client) (used time.Duration) {
-	tb.Helper()
-	for line := range strings.Lines(rdb.Info(tb.Context(), "cpu").Val()) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if key == "used_cpu_sys" || key == "used_cpu_user" {
-			seconds, err := strconv.ParseFloat(value, 64)
-			require.NoError(tb, err)
-			used += time.Duration(seconds * float64(time.Second))
-		}
-	}
-	return used
 }

@@ -39,7 +39,7 @@ func semaphoreCosts() []costly {
 // TestSemaphoreCostsOfMany: what a script does for the greatest hold grows with its permits, in few calls.
 func TestSemaphoreCostsOfMany(t *testing.T) {
 	const n, mostCalls, mostElements = 10000, 120, 25000
-	rdb := redistest.Start(t).Client(t)
+	rdb := redistest.Start(t).Client(t, unhurried)
 	require.NoError(t, rdb.Set(t.Context(), "x", n, 0).Err())
 	costs := semaphoreCosts()
 	for _, c := range []costly{costs[0], costs[4], costs[3]} { // it is acquired, renewed and given back
@@ -89,7 +89,7 @@ var semaphoreStates = map[string]struct {
 // however many wait. (Redisson's cannot take back 8000 that have ended.) All of them are what the
 // state is about, so its reply is not counted.
 func TestSemaphoreCosts(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := redistest.Start(t).Client(t, unhurried)
 	for state, s := range semaphoreStates {
 		sub := rdb.Subscribe(t.Context(), "channel:w")
 		if s.free > 0 && s.out == 0 {
@@ -113,7 +113,7 @@ func TestSemaphoreCosts(t *testing.T) {
 
 // TestSemaphoreCostsControl: a walk through all permits is seen.
 func TestSemaphoreCostsControl(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
+	rdb := redistest.Start(t).Client(t, unhurried)
 	const walk = "for _, permit in ipairs(redis.call('ZRANGE', 'permits', 0, -1)) do redis.call('ZSCORE', 'permits', permit) end\n"
 	for _, c := range semaphoreCosts() {
 		fillPermits(t, rdb, time.Hour, 0)

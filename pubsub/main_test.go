@@ -40,29 +40,16 @@ func newHub(t testing.TB, rdb redis.UniversalClient, opts Options) *Hub {
 	return h
 }
 
-// eventually polls with a ticker, not asleep for a guessed time.
 func eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
+	require.Eventually(t, cond, patience, time.Millisecond, what)
 }
 
 func woken(t testing.TB, s *Subscription) {
 	t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
 	select {
 	case <-s.Wake():
-	case <-limit.C:
+	case <-time.After(patience):
 		t.Fatalf("not woken within %s (channel %q, error %v)", patience, s.topic.channel, s.Err())
 	}
 }

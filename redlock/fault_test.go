@@ -2,19 +2,15 @@ package redlock_test
 
 import (
 	"context"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/lua"
-	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // nothingLeft waits until no master has a holder, and every key has an end.
@@ -57,31 +53,6 @@ func TestLeavingWhileItFails(t *testing.T) {
 	unlock(t, h)
 }
 
-// minority has a lock refused because two masters of three are out of reach, and returns how many
-// hold it then.
-func minority(t *testing.T) (left int) {
-	t.Helper()
-	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
-	m := p.mutex(uniqueName(t), redlock.MasterTimeout(patience)) // the budget is for those that refuse
-	require.NoError(t, use(t.Context(), m))
-	eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-	for _, proxy := range p.proxies[1:] {
-		proxy.Stop()
-	}
-	_, err := m.Lock(t.Context())
-	require.Error(t, err)
-	return int(l.direct[0].Exists(t.Context(), m.Name()).Val())
-}
-
-// The votes of a minority are given back before the error is returned.
-func TestMinorityIsGivenBack(t *testing.T) {
-	require.Zero(t, minority(t))
-	// The control.
-	t.Cleanup(defence.Withdraw.Without(t))
-	require.Equal(t, 1, minority(t))
-}
-
 // votes is how many votes a party has sent to its masters.
 func (p *party) votes() (n int) {
 	for _, proxy := range p.proxies {
@@ -104,51 +75,6 @@ func TestHandOff(t *testing.T) {
 	require.GreaterOrEqual(t, p.votes()-before, 2*4*5, "the control: each asks for itself")
 	p.close(t)
 	l.nothingLeft(m.Name())
-}
-
-// other has one process use the lock without end, and reports whether another one gets it.
-func other(t *testing.T) bool {
-	t.Helper()
-	l := newLab(t, 3)
-	a, b := l.party(nil), l.party(nil)
-	name := uniqueName(t)
-	stop := make(chan struct{})
-	var grants atomic.Int64
-	var g sync.WaitGroup
-	for range 32 {
-		g.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				if err := lockOnce(context.Background(), a.mutex(name)); err != nil {
-					t.Error(err)
-					return
-				}
-				grants.Add(1)
-			}
-		})
-	}
-	defer func() { close(stop); g.Wait() }()
-	eventually(t, "it is in use", func() bool { return grants.Load() > 1000 })
-	h, err := b.mutex(name).Lock(t.Context(), holdfast.Wait(2*never))
-	if err != nil {
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		return false
-	}
-	unlock(t, h)
-	return true
-}
-
-// A process that hands the lock on gives it up when others want it.
-func TestOthersGetTheirTurn(t *testing.T) {
-	require.True(t, other(t))
-	// The control: one that never looks keeps it.
-	t.Cleanup(defence.Look.Without(t))
-	t.Cleanup(defence.Reserved.Without(t)) // nor does it need tokens
-	require.False(t, other(t))
 }
 
 // The lock is handed on while two of five masters fail, and a holder that lost it does not hand it

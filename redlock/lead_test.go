@@ -2,10 +2,7 @@ package redlock_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,7 +12,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -112,71 +108,6 @@ func TestTakenAtOneMaster(t *testing.T) {
 		}
 	}
 	t.Fatal("no master kept the waiter out")
-}
-
-// A holder that cannot release the lock at one master keeps nobody from it.
-func TestHolderIsCutOff(t *testing.T) {
-	t.Parallel()
-	l := newLab(t, 5)
-	name := uniqueName(t)
-	for i := range l.masters {
-		a, b := l.party(&holdfast.Options{Lease: time.Hour}), l.versed(nil)
-		h := l.everywhere(a.mutex(name))
-		granted := l.awaits(b, name)
-		a.proxies[i].Stop()
-		unlock(t, h)
-		require.True(t, l.gets(granted), "not released at master %d", i)
-		l.direct[i].Del(t.Context(), name)
-		a.proxies[i].Start()
-		eventually(t, "released", func() bool { return l.held(name) == 0 })
-	}
-}
-
-// beside has one process hand the lock on within itself without end, and another one, which cannot
-// reach one master, wait for it.
-func beside(t *testing.T, at int, limit time.Duration) error {
-	t.Helper()
-	l := newLab(t, 3)
-	a, b := l.versed(nil), l.versed(nil)
-	name := uniqueName(t)
-	b.proxies[at].Stop()
-	ctx, cancel := context.WithCancel(context.Background())
-	var g sync.WaitGroup
-	for range 16 {
-		m := a.mutex(name)
-		g.Go(func() {
-			for ctx.Err() == nil {
-				_ = lockOnce(ctx, m)
-			}
-		})
-	}
-	defer func() { cancel(); g.Wait() }()
-	eventually(t, "in use", func() bool { return l.held(name) > 0 })
-	for range 5 {
-		h, err := b.mutex(name).Lock(t.Context(), holdfast.Wait(limit))
-		if err != nil {
-			return err
-		}
-		unlock(t, h)
-	}
-	return nil
-}
-
-// Who cannot reach one of the masters is seen by a process that hands the lock on, and gets its
-// turns.
-func TestWhoIsCutOffHasTurns(t *testing.T) {
-	for i := range 3 {
-		require.NoError(t, beside(t, i, patience), "cut off from master %d", i)
-	}
-
-	// The control: a process that asks one master who waits does not see who cannot reach that one.
-	t.Cleanup(defence.Listeners.Without(t))
-	for range 10 { // by chance nobody may be waiting in the process, and then it releases the lock
-		if errors.Is(beside(t, 0, never), holdfast.ErrNotAcquired) {
-			return
-		}
-	}
-	t.Fatal("it does")
 }
 
 // handedOn has a process whose turn is over unlock while another goroutine of it waits, and returns how
@@ -276,69 +207,6 @@ func TestWaiterDoesNotWakeItself(t *testing.T) {
 func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
 	defer defence.Quiet.Without(t)()
 	require.True(t, wakesItself(t))
-}
-
-// rounds has three processes take a lock in turns, while one master answers late. It returns how
-// many votes they sent for each grant.
-func rounds(t *testing.T, late time.Duration, at int) (perGrant float64) {
-	t.Helper()
-	const processes, each = 3, 30
-	l := newLab(t, 5)
-	name := "cost" // the same master is asked first for each run
-	var all []*party
-	for range processes {
-		p := l.versed(nil)
-		p.proxies[at].DelayReply(isVote, 0, late)
-		require.NoError(t, lockOnce(t.Context(), p.mutex("late", redlock.TrustRestarts())))
-		all = append(all, p)
-	}
-	before := 0
-	for _, p := range all {
-		before += p.votes()
-	}
-	begin := time.Now()
-	var g sync.WaitGroup
-	for _, p := range all {
-		g.Go(func() {
-			for range each {
-				if err := lockOnce(context.Background(),
-					p.mutex(name, holdfast.NoHandoff(), redlock.TrustRestarts())); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	g.Wait()
-	for _, p := range all {
-		perGrant += float64(p.votes())
-	}
-	perGrant = (perGrant - float64(before)) / (processes * each)
-	t.Logf("master %d %v late: %.1f votes for each grant, every %v", at, late, perGrant,
-		time.Since(begin)/(processes*each))
-	return perGrant
-}
-
-// Three processes that want a lock send no more than three times the votes that one would, also
-// with a master that is slow. (That they remember that the lock is contended makes no difference to
-// this: see TestRefusedIsRemembered, which also shows at any speed what such a process sends.)
-//
-// How many they send depends on who comes first. 11 averages of 90 grants, on a busy machine, were 6.3 to 9.1,
-// with a standard deviation of 1: as far as they are normally distributed, one of more than a million is above 15.
-func TestVotesForEachGrant(t *testing.T) {
-	level.ForSoak(t)
-	for _, late := range []time.Duration{0, 10 * time.Millisecond, 50 * time.Millisecond} {
-		for at := range 5 {
-			if late == 0 && at > 0 {
-				break
-			}
-			t.Run(fmt.Sprint(late, " at ", at), func(t *testing.T) {
-				if at > 0 {
-					level.ForAll(t)
-				}
-				require.Less(t, rounds(t, late, at), 15.0)
-			})
-		}
-	}
 }
 
 // questions has processes that were refused a lock ask for it again, each in another call, and

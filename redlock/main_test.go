@@ -37,6 +37,9 @@ var (
 	uniqueName = kindtest.UniqueName
 )
 
+// What masters are sent.
+var isVote, isRelease, isRenewal = kindtest.Script(lua.Vote), kindtest.Script(lua.Release), kindtest.Script(lua.Renew)
+
 // lab is some masters and the ways to reach them.
 type lab struct {
 	*testing.T

@@ -16,32 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-func TestLockAndUnlock(t *testing.T) {
-	t.Parallel()
-	for _, n := range []int{1, 2, 5} {
-		l, p, m := newParty(t, n, nil)
-		ctx := t.Context()
-		last := uint64(0)
-		for range 3 {
-			before := time.Now()
-			h := take(ctx, t, m.Lock)
-			const trusted = holdfast.DefaultLease * 98 / 100
-			require.WithinRange(t, h.Deadline(), before.Add(trusted), time.Now().Add(holdfast.DefaultLease))
-			require.Greater(t, h.Token(), last)
-			last = h.Token()
-			require.Regexp(t, "^"+p.clients[0].ID()+`:h\d+$`, h.Owner())
-			eventually(t, "every master has it", func() bool { return l.held(m.Name()) == n })
-			for i, rdb := range l.direct {
-				require.Equal(t, map[string]string{h.Owner(): "1"}, rdb.HGetAll(ctx, m.Name()).Val(), "master %d", i)
-				require.LessOrEqual(t, rdb.Get(ctx, "redisson_lock_token:{"+m.Name()+"}").Val(), itoa(h.Token()))
-			}
-			unlock(t, h)
-			eventually(t, "no master has it", func() bool { return l.held(m.Name()) == 0 })
-			require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrReleased)
-		}
-	}
-}
-
 func TestInput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)

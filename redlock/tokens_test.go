@@ -194,3 +194,46 @@ func TestAbsurdProposals(t *testing.T) {
 	l.forget()
 	require.Greater(t, l.token(l.party(nil), name), last)
 }
+
+// A vote that was refused because it came late is no word of another holder: where a clock was set
+// forward it is sent once more, at once, and the next ones are not.
+func TestMastersClockIsSet(t *testing.T) {
+	t.Parallel()
+	l := newClockLab(t, 3)
+	p := l.patient(nil, patience)
+	votes := func(opts ...holdfast.Option) int {
+		m := p.mutex(uniqueName(t), append(opts, holdfast.NoHandoff(), redlock.TrustRestarts(),
+			redlock.MasterTimeout(patience))...)
+		before := p.votes()
+		h := take(t.Context(), t, m.TryLock)
+		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == 3 })
+		sent := p.votes() - before
+		unlock(t, h)
+		eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+		return sent
+	}
+	votes() // the scripts are sent whole
+	require.Equal(t, 3, votes())
+	l.masters[0].MoveClock(t, time.Hour)
+	require.Equal(t, 4, votes())
+	require.Equal(t, 3, votes())
+	for _, m := range l.masters {
+		m.MoveClock(t, -2*time.Hour)
+	}
+	require.Equal(t, 3, votes(), "who is early is not late")
+}
+
+// A client that has not met its masters asks them for their clocks, and votes once.
+func TestFirstElection(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	l.load(lua.Vote)
+	p := l.patient(nil, patience)
+	name := uniqueName(t)
+	h := l.everywhere(p.mutex(name, holdfast.NoHandoff(), redlock.MasterTimeout(patience)))
+	require.Equal(t, 3, p.votes())
+	for _, proxy := range p.proxies {
+		require.LessOrEqual(t, proxy.Seen(faultproxy.Command("TIME")), 2)
+	}
+	unlock(t, h)
+}

@@ -309,56 +309,6 @@ func TestLabelOfAnybody(t *testing.T) {
 	}
 }
 
-// TestLabelCosts: a hundred locks send it once, Close deletes it once, and without a label nothing is sent.
-func TestLabelCosts(t *testing.T) {
-	t.Parallel()
-	cost := func(label string) map[string]int64 {
-		srv := redistest.Start(t)
-		c := newClient(t, srv.Client(t), &holdfast.Options{Label: label})
-		m := rlock.New(c, "a")
-		for i := range 100 {
-			h := lock(t, m)
-			if i == 0 && label != "" {
-				says(t, srv.Client(t), c, label)
-				srv.ResetStats(t)
-			} else if i == 0 {
-				srv.ResetStats(t)
-			}
-			unlock(t, h)
-		}
-		require.NoError(t, c.Close(t.Context()))
-		return srv.CommandCalls(t)
-	}
-	with, without := cost("a label"), cost("")
-	require.Positive(t, without["set"], "of the token: the calls of scripts are counted")
-	require.Equal(t, without["set"], with["set"], "one is enough for 100 locks")
-	require.Equal(t, without["del"]+1, with["del"])
-
-	srv := redistest.Start(t)
-	c := newClient(t, srv.Client(t), nil)
-	unlock(t, lock(t, rlock.New(c, "a")))
-	require.NoError(t, c.Close(t.Context()))
-	require.Equal(t, int64(1), srv.CommandCalls(t)["set"], "the token")
-}
-
-// TestLabelNotPermitted: a user who may not write it locks all the same, and is told once.
-func TestLabelNotPermitted(t *testing.T) {
-	t.Parallel()
-	srv := redistest.Start(t)
-	admin := srv.Client(t)
-	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "plain", "on", ">p", "+@all", "~a*", "~redisson_lock*", "&*").Err())
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.Username, o.Password = "plain", "p" })
-	log := &noted{}
-	c := newClient(t, rdb, &holdfast.Options{Label: "label", Logger: slog.New(slog.NewTextHandler(log, nil))})
-	for range 10 {
-		unlock(t, lock(t, rlock.New(c, "a")))
-	}
-	require.NoError(t, c.Close(t.Context()))
-	require.Len(t, log.lines(), 1)
-	require.Contains(t, log.lines()[0], "the label of this client could not be written")
-	require.Contains(t, log.lines()[0], "NOPERM")
-}
-
 func TestBadLabel(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for label, part := range map[string]string{

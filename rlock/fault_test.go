@@ -93,25 +93,6 @@ func warm(t *testing.T, p *proxied) {
 	unlock(t, take(h.Context(), t, p.mutex.Lock), h)
 }
 
-// TestStragglersOfAPausedServer: the caller gives up while the server is stopped. What it had been
-// sent, it runs when it goes on, some of it after the release that undoes it. Nothing stays.
-func TestStragglersOfAPausedServer(t *testing.T) {
-	t.Parallel()
-	p := newProxied(t, nil)
-	warm(t, p)
-	for range 5 {
-		p.srv.Pause()
-		_, err := p.mutex.Lock(t.Context(), holdfast.Wait(50*time.Millisecond))
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		p.srv.Resume()
-		h, err := p.mutex.Lock(t.Context(), holdfast.Wait(patience)) // waits for the undo, not for the lease of 30 s
-		require.NoError(t, err)
-		unlock(t, h)
-	}
-	require.NoError(t, p.client.Close(t.Context()))
-	p.nothingLeft(t)
-}
-
 // TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
 // arrive.
 func TestUnlockIsDetachedControl(t *testing.T) {

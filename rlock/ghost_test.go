@@ -29,55 +29,6 @@ func newTimed(t *testing.T, read time.Duration) *proxied {
 	return proxiedTo(t, redistest.Start(t, redistest.Clock()), read, nil)
 }
 
-// straggler abandons an acquisition that the network keeps, and returns it.
-func straggler(t *testing.T, p *proxied) []string {
-	t.Helper()
-	rule := p.proxy.On(script(lua.Acquire), 1, faultproxy.BlackHole)
-	ctx, cancel := context.WithCancel(t.Context())
-	go func() {
-		<-rule.Fired()
-		cancel()
-	}()
-	_, err := p.mutex.Lock(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	var last []string
-	for _, args := range p.proxy.Requests() {
-		if script(lua.Acquire)(args) {
-			last = args
-		}
-	}
-	return last
-}
-
-// arrives sends a request as it was caught, or with another script.
-func arrives(t *testing.T, p *proxied, args []string, text string) {
-	t.Helper()
-	words := []any{"EVAL", text}
-	for _, a := range args[2:] {
-		words = append(words, a)
-	}
-	require.NoError(t, p.direct.Do(t.Context(), words...).Err())
-}
-
-// TestLateAcquireRefusesItself: the network keeps an acquisition for longer than anybody waits for
-// it, and longer than it is given back.
-func TestLateAcquireRefusesItself(t *testing.T) {
-	p := newTimed(t, 200*time.Millisecond)
-	warm(t, p)
-	late := straggler(t, p)
-	p.proxy.Clear()
-	p.srv.MoveClock(t, time.Minute) // spares the wait
-	require.NoError(t, p.client.Close(t.Context()))
-	arrives(t, p, late, lua.Acquire.Text())
-	require.True(t, free(t, p.direct, "a"), "taken for nobody")
-
-	// The control: without the look at the clock.
-	check := "then return {-2, clock} end"
-	require.Contains(t, lua.Acquire.Text(), check)
-	arrives(t, p, late, strings.Replace(lua.Acquire.Text(), check, "then end", 1))
-	require.False(t, free(t, p.direct, "a"))
-}
-
 // TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more
 // round trip, and only one. It may be another server's clock.
 func TestServersClockIsSet(t *testing.T) {

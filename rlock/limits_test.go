@@ -19,37 +19,6 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestManyWaiters: one subscription, and a script to lock and one to unlock per grant.
-func TestManyWaiters(t *testing.T) {
-	const n = 2000
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	h := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
-	m := rlock.New(newClient(t, srv.Client(t), nil), "a")
-	before := runtime.NumGoroutine()
-	var all []*kindtest.Pending
-	for range n {
-		all = append(all, begin(t.Context(), t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
-			h, err := m.Lock(ctx)
-			if err != nil {
-				return nil, err
-			}
-			return h, h.Unlock(ctx)
-		}))
-	}
-	eventually(t, "all wait", func() bool {
-		return runtime.NumGoroutine() >= before+n && kindtest.Listeners(t.Context(), rdb, channelOf(m)) == 1
-	})
-	srv.ResetStats(t)
-	unlock(t, h)
-	for _, p := range all {
-		p.Hold()
-	}
-	calls := srv.CommandCalls(t)
-	require.LessOrEqual(t, calls["evalsha"], int64(2*n+10), "%v", calls)
-	require.Zero(t, calls["subscribe"], "%v", calls)
-}
-
 // TestManyHolds: goroutines do not grow with the names that are held, and each name is renewed.
 func TestManyHolds(t *testing.T) {
 	const n, lease = 2000, 6 * time.Second
@@ -126,42 +95,6 @@ func awaitSubscriber(t *testing.T, rdb *redis.Client, name string) {
 	})
 }
 
-// TestWokenByTheUnlock: two clients hand a lock with a lease of 30 s to and fro. Did a wake-up get
-// lost once, the test would take as long as the lease; and the commands show that nobody polled.
-func TestWokenByTheUnlock(t *testing.T) {
-	srv := redistest.Start(t)
-	name := "ping-pong"
-	const rounds = 200
-	var turns [2]int
-	var group sync.WaitGroup
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	start := make(chan struct{})
-	for i := range turns {
-		m := rlock.New(newClient(t, srv.Client(t), nil), name)
-		group.Go(func() {
-			<-start
-			for turns[i] < rounds {
-				h, err := m.Lock(ctx)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				turns[i]++
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	srv.ResetStats(t)
-	close(start)
-	group.Wait()
-	calls := srv.CommandCalls(t)
-	require.LessOrEqual(t, calls["evalsha"], int64(2*rounds*2+2*rounds*2),
-		"two scripts a turn and at most two lost attempts")
-}
-
 // TestWaitingCostsNothing: three seconds of waiting under a lease of 30 s.
 func TestWaitingCostsNothing(t *testing.T) {
 	t.Parallel()
@@ -175,4 +108,66 @@ func TestWaitingCostsNothing(t *testing.T) {
 	require.LessOrEqual(t, calls["subscribe"], int64(1), "%v", calls)
 	require.LessOrEqual(t, calls["ping"], int64(1), "the one that opens the connection: %v", calls)
 	unlock(t, h)
+}
+
+// TestServerRestartsEmpty: the server is killed with waiters waiting, and comes back without its
+// data. The waiters get the lock one after another, the holder is told, and tokens go on growing.
+func TestServerRestartsEmpty(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	opts := &holdfast.Options{Lease: 2 * time.Second}
+	holder, waiter := newClient(t, srv.Client(t), opts), newClient(t, srv.Client(t), opts)
+	h := lock(t, rlock.New(holder, "a"))
+	var waiters []*kindtest.Pending
+	for range 3 {
+		waiters = append(waiters, begin(t.Context(), t, rlock.New(waiter, "a").Lock))
+	}
+	awaitSubscriber(t, srv.Client(t), "a")
+	srv.Kill()
+	srv.Restart()
+	last := h.Token()
+	kindtest.InTurn(t, func(h *holdfast.Hold) {
+		require.Greater(t, h.Token(), last)
+		last = h.Token()
+	}, waiters...)
+	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+}
+
+// TestPermissions: the words for a user who may not do what a lock needs. (That each permission is missed is shown
+// by integration_test, TestWithoutAPermission.)
+func TestPermissions(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	as := func(user string, rules ...any) *rlock.Mutex {
+		args := append([]any{"acl", "setuser", user, "on", ">secret"}, rules...)
+		require.NoError(t, rdb.Do(t.Context(), args...).Err())
+		return rlock.New(newClient(t, srv.Client(t, func(o *redis.Options) {
+			o.Username, o.Password = user, "secret"
+		}), &holdfast.Options{Lease: 2 * time.Second}), "a")
+	}
+	stuck := lock(t, as("nodel", "~*", "&*", "+@all", "-del"))
+	require.ErrorContains(t, stuck.Unlock(t.Context()), "the lock stays taken until its lease ends: this user lacks a permission")
+	require.False(t, free(t, rdb, "a"))
+	require.NoError(t, rdb.Del(t.Context(), "a").Err())
+
+	holder := lock(t, rlock.New(newClient(t, srv.Client(t), nil), "a"))
+	if srv.Major() >= 7 || srv.Version() >= "6.2" { // channel rules are as old as that
+		deaf := as("deaf", "~*", "+@all", "resetchannels")
+		_, err := deaf.Lock(t.Context())
+		require.ErrorContains(t, err, "permit this user to subscribe to redisson_lock__channel:{a}")
+		unlock(t, holder)
+		mute := lock(t, deaf)
+		require.ErrorContains(t, mute.Unlock(t.Context()), "permit this user to publish on redisson_lock__channel:{a}")
+		require.True(t, free(t, rdb, "a"), "the lock is released all the same")
+		return
+	}
+	unlock(t, holder)
+}
+
+// TestOneConnection: twenty goroutines share a pool of one.
+func TestOneConnection(t *testing.T) {
+	srv := redistest.Start(t)
+	m := rlock.New(newClient(t, srv.Client(t, func(o *redis.Options) { o.PoolSize = 1 }), nil), "a")
+	chain(t, m, 20, 10)
 }

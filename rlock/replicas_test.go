@@ -40,24 +40,6 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 	unlock(t, take(t.Context(), t, rlock.New(newClient(t, rdb, nil), name).TryLock))
 }
 
-// TestWithReplicas: the grant is at the replica when Lock returns. Also if the server did not know
-// any script.
-func TestWithReplicas(t *testing.T) {
-	t.Parallel()
-	r, proxy, c := replicatedLab(t)
-	m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
-	for range 3 {
-		r.Primary().Command(t, "SCRIPT", "FLUSH")
-		h := lock(t, m)
-		require.Equal(t, "1", r.Replicas()[0].Command(t, "HGET", "a", h.Owner()))
-		unlock(t, h)
-	}
-	before := proxy.Seen(waits)
-	require.NotZero(t, before)
-	unlock(t, lock(t, rlock.New(c, "a")))
-	require.Equal(t, before, proxy.Seen(waits), "nobody asked for replicas")
-}
-
 // TestTooFewReplicas: a replica that does not follow, and one that is not there.
 func TestTooFewReplicas(t *testing.T) {
 	t.Parallel()

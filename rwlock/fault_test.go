@@ -68,33 +68,6 @@ func TestAtMostOnce(t *testing.T) {
 	})
 }
 
-// overtaken has a reader leave while the answer that grants it the lock is on its way. It returns the
-// lock's fields when the server was told that the caller has gone.
-func overtaken(t *testing.T, hooks ...redis.Hook) map[string]string {
-	t.Helper()
-	p := newProxied(t, hooks...)
-	h := take(t.Context(), t, p.mutex.RLock) // the server knows the script, and the client its clock
-	_ = h.Unlock(t.Context())
-	require.NoError(t, p.rdb.Del(t.Context(), p.name).Err())
-	rule := p.next(lua.RwRead, faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	called := begin(ctx, t, p.mutex.RLock)
-	<-rule.Fired()
-	require.Len(t, p.fields(), 2, "granted")
-	cancel()
-	require.ErrorIs(t, called.Err(), context.Canceled)
-	rule.Release()
-	require.NoError(t, p.client.Close(t.Context())) // waits for what is under way
-	return p.fields()
-}
-
-// What is granted to a reader that has gone is given back. The control: it was granted.
-func TestOvertaken(t *testing.T) {
-	require.Empty(t, overtaken(t))
-	require.NotEmpty(t, overtaken(t, mutant.Hook(lua.RwReadRelease, "local call", "if true then return {-1} end\nlocal call")))
-}
-
 // lateRead has the network keep a request to read until its repeat was granted the lock, the reader
 // has re-entered, and has a longer lease. It returns what the server has when the request has come.
 func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {

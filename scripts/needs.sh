@@ -66,7 +66,10 @@ server() {
     install redis-server
     stop_service server redis-server
   fi
-  "${HOLDFAST_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)}" --version
+  local program=${HOLDFAST_REDIS_SERVER:-$(command -v redis-server || command -v valkey-server)} version
+  version=$("$program" --version 2>&1) && [[ $version == *server*v=* ]] ||
+    die "$program is no redis-server or valkey-server: to --version it says '${version%%$'\n'*}'"
+  echo "$version"
 }
 
 # For the guard of databases.

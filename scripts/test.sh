@@ -5,7 +5,8 @@
 #   scripts/test.sh                   quick: what every change runs first. One local server; no database,
 #                                     browser or JVM; the models in small bounds, twenty simulated worlds
 #   scripts/test.sh --changed [BASE]  the same, of the packages that differ from BASE (default: HEAD, so
-#                                     what is not committed) and those that import them
+#                                     what is not committed), those that import them directly, and the
+#                                     rules of the tree
 #   scripts/test.sh --all             everything whose verdict does not depend on chance: also all servers
 #                                     and topologies, Redisson, the browser, PostgreSQL, the earlier version,
 #                                     the oldest dependencies, the platforms and the linters
@@ -24,13 +25,13 @@ level=quick base='' duration='' servers=${HOLDFAST_SERVERS:-}
 while [ $# -gt 0 ]; do
   case $1 in
     --all) level=all ;;
-    --soak) level=soak duration=${2:?--soak needs a time, such as 30m}; shift ;;
+    --soak) level=soak duration=${2:-} ; [[ $duration == [0-9]* ]] || die "--soak needs a time, such as --soak 30m"; shift ;;
     --changed)
       level=changed base=HEAD
       if [ $# -gt 1 ] && [[ $2 != -* ]]; then base=$2; shift; fi
       ;;
-    --servers) servers=$(realpath -m "${2:?--servers needs a directory}"); shift ;;
-    -h | --help) sed -n '2,18s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --servers) [ -n "${2:-}" ] || die "--servers needs a directory"; servers=$(realpath -m "$2"); shift ;;
+    -h | --help) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 0 ;;
     *) echo "unknown option $1; see --help" >&2; exit 2 ;;
   esac
   shift
@@ -52,7 +53,7 @@ fail() { say "FAILED: $*"; failed=1; }
 # Controls show that a fault does harm where the library has no defence. The library itself cannot do without: the
 # tests are built of copies of its files that can.
 overlay() {
-  overlay=$(go run ./internal/testkit/overlay) || die "a defence has changed, and its row in internal/testkit/overlay has not"
+  overlay=$(go run ./internal/testkit/overlay) || die "the switches for controls could not be made; see above"
   say "switches for controls: $overlay"
 }
 
@@ -62,18 +63,26 @@ longest='integration_test redlock rlock integration_test/(simulation|redisson|ve
 # packages FLAGS... lists the packages of all modules.
 packages() {
   local list each
-  list=$(go list "$@" "${patterns[@]}")
+  list=$(go list "$@" "${patterns[@]}") || return 1
   for each in $longest; do
     grep -E "^github.com/holdfast-go/holdfast/$each( |$)" <<<"$list" || true
   done
   grep -vE "^github.com/holdfast-go/holdfast/(${longest// /|})( |$)" <<<"$list"
 }
 
-# changed lists the packages in which a file differs from the base, and those that import one whose code does. The package of a
-# file is that of the nearest folder above which has one: the root's, for documents, which its tests read.
+# changed lists the packages in which a file differs from the base, those that import one whose code does, and those that check
+# rules of the whole tree. The package of a file is that of the nearest folder above which has one: the root's, for documents, which
+# its tests read. What all are built of changes all.
 changed() {
   local files
-  files=$(git diff --name-only "$base" && git ls-files --others --exclude-standard)
+  files=$(git -c core.quotePath=false diff --name-only --no-renames "$base" &&
+    git -c core.quotePath=false ls-files --others --exclude-standard) || return 1
+  if [ -z "$files" ]; then return; fi
+  if grep -qE '^(go\.(mod|sum|work|work\.sum)|internal/testkit/overlay/.*|internal/testkit/level/.*)$' <<<"$files"; then
+    packages
+    return
+  fi
+  files+=$(printf '\n%s' arch_test.go internal/testkit/overlay/rows.go internal/testkit/appendix/page_test.go)
   packages -f '{{.ImportPath}} {{.Dir}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' |
     awk -v root="$root" -v files="$files" '
       { path[NR] = $1; at[$2] = $1; line[NR] = $0 }
@@ -83,7 +92,7 @@ changed() {
           dir = root "/" list[i]
           do sub("/[^/]*$", "", dir); while (!(dir in at) && length(dir) > length(root))
           touched[at[dir]] = 1
-          if (list[i] ~ /\.(go|lua)$/ && list[i] !~ /_test\.go$/) code[at[dir]] = 1
+          if (i <= n - 3 && list[i] !~ /(_test\.go|\.md)$/) code[at[dir]] = 1
         }
         for (i = 1; i <= NR; i++) {
           chosen = path[i] in touched
@@ -92,6 +101,14 @@ changed() {
           if (chosen) print path[i]
         }
       }'
+}
+
+# choose LIST LEFT_OUT sets chosen to the packages that a function lists, without those of an expression. A tree whose packages
+# cannot be listed is not tested as if it had none.
+choose() {
+  local list
+  list=$("$1") || die "the packages could not be listed; see above"
+  mapfile -t chosen < <(grep -vE "$2" <<<"$list" | grep .)
 }
 
 # tests FLAGS... runs all tests of the chosen packages in one call. Three packages share a core, and in each of them four
@@ -168,15 +185,25 @@ case $level in
 esac
 
 case $level in
-  soak) exec go run ./internal/testkit/soak -overlay "$overlay" "$duration" ;;
-  quick) mapfile -t chosen < <(packages | grep -vE "$not_quick") ;;
-  changed)
-    mapfile -t chosen < <(changed | grep -vE "$not_quick")
-    [ ${#chosen[@]} -gt 0 ] || { say "no package differs from $base"; exit 0; }
-    say "${#chosen[@]} packages differ from $base, or import one that does"
+  soak)
+    say "building the tests that explore; the time begins when they are built"
+    go build -o bin/soak/soak ./internal/testkit/soak
+    rm -f "$results"
+    exec bin/soak/soak -overlay "$overlay" "$duration" # so that signals reach it
     ;;
-  all) mapfile -t chosen < <(packages) ;;
+  quick) choose packages "$not_quick" ;;
+  changed)
+    git rev-parse -q --verify "$base^{commit}" >/dev/null || die "$base is no commit; give a branch or a revision"
+    choose changed '^$'
+    [ ${#chosen[@]} -gt 0 ] || { say "no file differs from $base"; exit 0; }
+    mapfile -t only_all < <(printf '%s\n' "${chosen[@]}" | grep -E "$not_quick")
+    [ ${#only_all[@]} = 0 ] || say "NOT tested, since only --all does: ${only_all[*]#github.com/holdfast-go/holdfast/}"
+    choose changed "$not_quick"
+    say "${#chosen[@]} packages differ from $base, import one that does, or check rules of the tree"
+    ;;
+  all) choose packages '^$' ;;
 esac
+[ ${#chosen[@]} -gt 0 ] || die "no package was found"
 
 from=$SECONDS
 if [ $level = all ]; then

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastasynq "github.com/holdfast-go/holdfast/adapters/asynq"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -36,10 +37,7 @@ func serve(t *testing.T, handler asynq.HandlerFunc, wrap asynq.MiddlewareFunc, c
 		IsFailure:      holdfastasynq.IsFailure,
 		RetryDelayFunc: holdfastasynq.RetryDelay(soon, func(int, error, *asynq.Task) time.Duration { return soon }),
 		ErrorHandler: asynq.ErrorHandlerFunc(func(_ context.Context, _ *asynq.Task, err error) {
-			select {
-			case failed <- err:
-			default: // nobody asks for so many
-			}
+			adaptertest.Tell(failed, err)
 		}),
 	}
 	for _, f := range change {
@@ -151,7 +149,7 @@ func TestNotRun(t *testing.T) {
 		"control": func(c *asynq.Config) { c.IsFailure = nil },
 	} {
 		t.Run(name, func(t *testing.T) {
-			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
+			other := kindtest.Lock(t, rlock.New(adaptertest.Client(t), t.Name()))
 			failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t), change)
 			info := enqueue(t)
 			for range 3 {
@@ -176,7 +174,7 @@ func TestLastAttempt(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for name, opts := range map[string][]holdfast.Option{"": nil, "control": {holdfast.Wait(0)}} {
 		t.Run(name, func(t *testing.T) {
-			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
+			other := kindtest.Lock(t, rlock.New(adaptertest.Client(t), t.Name()))
 			failed := serve(t, func(context.Context, *asynq.Task) error { return nil }, locked(t, opts...))
 			info := enqueue(t, asynq.MaxRetry(0))
 			if name != "" {

@@ -59,7 +59,7 @@ func TestElector(t *testing.T) {
 	}
 	for _, c := range []*candidate{a, b} {
 		s := start(t, gocron.WithDistributedElector(c))
-		add(t, s, often, func() {
+		add(t, s, adaptertest.Tick, func() {
 			mu.Lock()
 			defer mu.Unlock()
 			ran[c]++

@@ -8,7 +8,6 @@ import (
 
 	"github.com/go-co-op/gocron/v2"
 	"github.com/google/uuid"
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -40,9 +39,7 @@ func start(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
 	return s
 }
 
-// often is a schedule whose first run is now.
-const often = 10 * time.Millisecond
-
+// add adds a job whose first run is now.
 func add(t *testing.T, s gocron.Scheduler, every time.Duration, task any, opts ...gocron.JobOption) {
 	t.Helper()
 	opts = append([]gocron.JobOption{
@@ -52,93 +49,29 @@ func add(t *testing.T, s gocron.Scheduler, every time.Duration, task any, opts .
 	require.NoError(t, err)
 }
 
-// machine is a scheduler whose clock the test moves.
-type machine struct {
-	clock *clockwork.FakeClock
-	did   chan error // for each tick nil if the job ran, or why not
-}
-
-func newMachine(t *testing.T, opts ...holdfast.Option) *machine {
-	t.Helper()
-	m := &machine{clock: clockwork.NewFakeClock(), did: make(chan error, 10)}
-	s := start(t, gocron.WithClock(m.clock), gocron.WithDistributedLocker(newLocker(t, opts...)))
-	_, err := s.NewJob(gocron.DurationJob(time.Hour), gocron.NewTask(func() { m.did <- nil }),
-		gocron.WithName(t.Name()),
-		gocron.WithEventListeners(gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { m.did <- err })))
-	require.NoError(t, err)
-	return m
-}
-
-// tick makes an hour pass and returns what the machine did then.
-func (m *machine) tick(t *testing.T) error {
-	t.Helper()
-	require.NoError(t, m.clock.BlockUntilContext(t.Context(), 1))
-	m.clock.Advance(time.Hour)
-	return adaptertest.Receive(t, "a tick", m.did)
-}
-
-// TestOncePerPeriod: three machines whose clocks differ run a short job once in each period.
-func TestOncePerPeriod(t *testing.T) {
-	atLeast := holdfast.HoldAtLeast(30 * time.Minute)
-	machines := []*machine{newMachine(t, atLeast), newMachine(t, atLeast), newMachine(t, atLeast)}
-	for period := range 3 {
-		for i := range machines {
-			err := machines[(period+i)%len(machines)].tick(t)
-			if i == 0 {
-				require.NoError(t, err)
-				continue
-			}
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+func TestCron(t *testing.T) {
+	adaptertest.Cron(t, func(t *testing.T, j *adaptertest.Journal, job func(context.Context),
+		opts ...holdfast.Option) func() {
+		if j == nil {
+			s := start(t)
+			add(t, s, adaptertest.Tick, job)
+			return func() { require.NoError(t, s.StopJobs()) }
 		}
-		adaptertest.PassTime(t, t.Name())
-	}
-}
-
-// TestOncePerPeriodControl: without HoldAtLeast each machine whose clock is behind runs the job again.
-func TestOncePerPeriodControl(t *testing.T) {
-	for _, m := range []*machine{newMachine(t), newMachine(t), newMachine(t)} {
-		require.NoError(t, m.tick(t))
-		adaptertest.RequireFree(t, t.Name())
-	}
-}
-
-// TestNeverTwo: a job that takes longer than its period runs on one machine at a time; without the Locker on several.
-func TestNeverTwo(t *testing.T) {
-	var with, without adaptertest.Section
-	for range 3 {
-		s := start(t, gocron.WithDistributedLocker(newLocker(t)))
-		add(t, s, often, func(ctx context.Context) { with.Linger(ctx, 5*often) })
-		add(t, start(t), often, func(ctx context.Context) { without.Linger(ctx, time.Minute) })
-	}
-	adaptertest.Eventually(t, "the job runs", func() bool { return with.Runs() >= 10 })
-	adaptertest.Eventually(t, "without the lock two are at work", func() bool { return without.Most() > 1 })
-	require.Equal(t, 1, with.Most())
+		locker := newLocker(t, opts...)
+		s := start(t, gocron.WithDistributedLocker(locker))
+		run := locker.Task(t.Name(), func(ctx context.Context) error { job(ctx); return nil })
+		add(t, s, adaptertest.Tick, run, gocron.WithEventListeners(
+			gocron.AfterLockError(func(_ uuid.UUID, _ string, err error) { j.Info("", err) }),
+			gocron.AfterJobRunsWithError(func(_ uuid.UUID, _ string, err error) { j.Error(err, "") })))
+		return func() { require.NoError(t, s.StopJobs()) } // waits until the run is unlocked
+	})
 }
 
 // failures is an option of a job and the errors of its runs.
 func failures() (gocron.JobOption, <-chan error) {
 	c := make(chan error, 10)
-	hear := func(_ uuid.UUID, _ string, err error) {
-		select {
-		case c <- err:
-		default: // nobody asks for so many
-		}
-	}
+	hear := func(_ uuid.UUID, _ string, err error) { adaptertest.Tell(c, err) }
 	return gocron.WithEventListeners(gocron.AfterJobRunsWithError(hear), gocron.AfterLockError(hear)), c
-}
-
-// TestLoss: the context of a Task ends when its lock is lost, its error says so, and its Unlock does
-// not free the lock of the one who came after it.
-func TestLoss(t *testing.T) {
-	locker := newLocker(t)
-	failed, errs := failures()
-	work := adaptertest.NewWork()
-	s := start(t, gocron.WithDistributedLocker(locker))
-	add(t, s, time.Hour, locker.Task(t.Name(), work.Do), failed)
-	work.Lost(t, t.Name())
-	require.ErrorIs(t, adaptertest.Receive(t, "the error of the run", errs), holdfast.ErrLost)
-	require.NoError(t, s.StopJobs()) // and so waits until the run is unlocked
-	adaptertest.RequireStrangers(t, t.Name())
 }
 
 // TestShutdown: gocron unlocks under a context that has ended. The lock is free all the same.
@@ -175,16 +108,6 @@ func TestFreshOwner(t *testing.T) {
 	add(t, s, time.Hour, func() { t.Error("the job runs") }, gocron.WithContext(hold.Context()), failed)
 	require.ErrorIs(t, adaptertest.Receive(t, "the refusal", errs), holdfast.ErrNotAcquired)
 	require.NoError(t, hold.Unlock(t.Context()))
-}
-
-// TestOutage: the listener is told that Redis is away, and not that somebody has the lock.
-func TestOutage(t *testing.T) {
-	failed, errs := failures()
-	s := start(t, gocron.WithDistributedLocker(lockerOf(adaptertest.Unreachable(t))))
-	add(t, s, time.Hour, func() { t.Error("the job runs") }, failed)
-	err := adaptertest.Receive(t, "the refusal", errs)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 }
 
 // TestTaskOfAnotherName: a Task that is not run under its lock says so, and does nothing.

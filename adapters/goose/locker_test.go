@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastgoose "github.com/holdfast-go/holdfast/adapters/goose"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -125,7 +126,7 @@ func TestLoss(t *testing.T) {
 // TestWait: the wait ends by itself, and by the caller's context. Nothing is left.
 func TestWait(t *testing.T) {
 	c := adaptertest.Client(t)
-	other := adaptertest.Locked(t, rlock.New(c, t.Name()))
+	other := kindtest.Lock(t, rlock.New(c, t.Name()))
 	never := func(context.Context) error {
 		t.Error("it migrates without the lock")
 		return nil

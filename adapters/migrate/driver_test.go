@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastmigrate "github.com/holdfast-go/holdfast/adapters/migrate"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -191,7 +192,7 @@ func (n *naive) Lock() error {
 func TestLateGrant(t *testing.T) {
 	for name, control := range map[string]bool{"": false, "control": true} {
 		t.Run(name, func(t *testing.T) {
-			other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
+			other := kindtest.Lock(t, rlock.New(adaptertest.Client(t), t.Name()))
 			db := open(t, t.TempDir(), nil)
 			granted := make(chan *holdfast.Hold, 1)
 			var d database.Driver = newDriver(t, db, time.Minute)

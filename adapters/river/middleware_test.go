@@ -20,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	holdfastriver "github.com/holdfast-go/holdfast/adapters/river"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -69,10 +70,7 @@ func (d *database) process(work func(ctx context.Context) error, wrap ...riverty
 	attempts := make(chan error, 1000)
 	hear := river.WorkerMiddlewareFunc(func(ctx context.Context, _ *rivertype.JobRow, inner func(context.Context) error) error {
 		err := inner(ctx)
-		select {
-		case attempts <- err:
-		default: // nobody asks for so many
-		}
+		adaptertest.Tell(attempts, err)
 		return err
 	})
 	c, err := river.NewClient(d.driver, &river.Config{
@@ -186,7 +184,7 @@ func loss(d *database) {
 
 // snooze: the middlewares outside see why a job is snoozed.
 func snooze(d *database) {
-	other := adaptertest.Locked(d.T, rlock.New(adaptertest.Client(d.T), d.Name()))
+	other := kindtest.Lock(d.T, rlock.New(adaptertest.Client(d.T), d.Name()))
 	p := d.process(func(context.Context) error { return nil }, locked(d.T))
 	row := p.insert(d.T, &river.InsertOpts{MaxAttempts: 1})
 	for range 3 {

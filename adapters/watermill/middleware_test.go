@@ -15,6 +15,7 @@ import (
 	holdfastwatermill "github.com/holdfast-go/holdfast/adapters/watermill"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/testkit/adaptertest"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -45,10 +46,7 @@ func process(t *testing.T, b *gochannel.GoChannel, handler message.HandlerFunc, 
 			if msg.Context() != before {
 				err = errors.New("the message has the context of the hold still")
 			}
-			select {
-			case attempts <- err:
-			default: // nobody asks for so many
-			}
+			adaptertest.Tell(attempts, err)
 			return out, err
 		}
 	})
@@ -142,7 +140,7 @@ func TestLoss(t *testing.T) {
 
 // TestWait: a message whose lock somebody else has is an error in the end, and then is delivered again.
 func TestWait(t *testing.T) {
-	other := adaptertest.Locked(t, rlock.New(adaptertest.Client(t), t.Name()))
+	other := kindtest.Lock(t, rlock.New(adaptertest.Client(t), t.Name()))
 	b := broker(t)
 	attempts := process(t, b, func(*message.Message) ([]*message.Message, error) { return nil, nil },
 		locked(t, holdfast.Wait(0)))

@@ -162,8 +162,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Parallel()
 			p := runDemo(t, nil)
 			p.prints(t, when)
-			require.NoError(t, p.Process.Signal(os.Interrupt))
-			require.Equal(t, exitSignal+int(syscall.SIGINT), p.end(), when)
+			require.Equal(t, exitSignal+int(syscall.SIGINT), p.told(t, os.Interrupt), when)
 		})
 	}
 }
@@ -175,8 +174,7 @@ func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 	p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 	p.prints(t, "B tries")
 	require.NotZero(t, srv.Client(t).DBSize(context.Background()).Val())
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.told(t, syscall.SIGTERM))
 	require.Zero(t, srv.Client(t).DBSize(context.Background()).Val())
 }
 

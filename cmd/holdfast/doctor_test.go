@@ -36,7 +36,6 @@ func (r doctorReport) level(check string) (levels []string) {
 func TestDoctor(t *testing.T) {
 	t.Parallel()
 	well := redistest.Start(t, redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
-	evicts := redistest.Start(t, redistest.Args("--maxmemory", "100mb", "--maxmemory-policy", "volatile-lru"))
 	hidden := user(t, well, "orders", "resetkeys ~*orders:* -info -config")
 	masters := redistest.StartMasters(t, 2)
 	cases := map[string]struct {
@@ -46,8 +45,6 @@ func TestDoctor(t *testing.T) {
 	}{
 		"well": {[]string{"--redis", "redis://" + well.Addr()}, map[string]string{"persistence": "ok",
 			"permissions": "ok", "life": "ok"}, -1},
-		"evicts": {[]string{"--redis", "redis://" + evicts.Addr()}, map[string]string{"eviction": "error", "life": "ok",
-			"messages": "ok"}, exitError},
 		"hidden": {[]string{"--redis", hidden, "--prefix", "orders:"},
 			map[string]string{"eviction": "unknown", "persistence": "unknown", "life": "ok", "messages": "ok"}, -1},
 		"a short lease": {[]string{"--lease", "100ms", "--redis", "redis://" + well.Addr()},
@@ -77,7 +74,7 @@ func TestDoctor(t *testing.T) {
 			require.Empty(t, p.stderr.String())
 		})
 	}
-	for _, srv := range append(masters, well, evicts) {
+	for _, srv := range append(masters, well) {
 		require.Equal(t, []any{}, srv.Command(t, "KEYS", "*"))
 	}
 }

@@ -110,6 +110,13 @@ func (p *program) end() int {
 	return p.ProcessState.ExitCode()
 }
 
+// told sends the process a signal and returns the exit code with which it ends.
+func (p *program) told(t *testing.T, sig os.Signal) int {
+	t.Helper()
+	require.NoError(t, p.Process.Signal(sig))
+	return p.end()
+}
+
 // prints waits until the process has printed a text.
 func (p *program) prints(t *testing.T, text string) {
 	t.Helper()

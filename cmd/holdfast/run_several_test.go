@@ -42,8 +42,7 @@ func TestRunSeveral(t *testing.T) {
 		greatest = max(greatest, token) // of the same length
 	}
 	require.Equal(t, greatest, said[1])
-	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
-	require.Zero(t, p.end(), p.stderr.String())
+	require.Zero(t, p.told(t, syscall.SIGUSR1), p.stderr.String())
 	require.Zero(t, exists(t, rdb, names...))
 }
 
@@ -60,8 +59,7 @@ func TestRunSeveralOrNone(t *testing.T) {
 	require.Empty(t, p.stdout.String())
 	require.Contains(t, p.stderr.String(), `"`+names[2]+`" was not acquired`)
 	require.Zero(t, exists(t, srv.Client(t), names[:2]...))
-	require.NoError(t, other.Process.Signal(syscall.SIGUSR1))
-	other.end()
+	other.told(t, syscall.SIGUSR1)
 	p = command(t, srv, append(args, "echo", "ran")...)
 	require.Zero(t, p.end())
 	require.Equal(t, "ran\n", p.stdout.String())

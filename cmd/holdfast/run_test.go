@@ -76,8 +76,7 @@ func TestRunOneAtATime(t *testing.T) {
 	second := command(t, srv, "run", "--name", t.Name(), "--wait", "1m", "--", "echo", "second")
 	awaitWaiter(t, srv)
 	require.Empty(t, second.stdout.String())
-	require.NoError(t, first.Process.Signal(syscall.SIGUSR1))
-	require.Zero(t, first.end())
+	require.Zero(t, first.told(t, syscall.SIGUSR1))
 	require.Zero(t, second.end())
 	require.Equal(t, "second\n", second.stdout.String())
 }
@@ -195,8 +194,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 	h := hold(t, srv)
 	p := command(t, srv, "run", "--name", t.Name(), "--wait", "1h", "--", "echo", "ran")
 	awaitWaiter(t, srv)
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.end())
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.told(t, syscall.SIGTERM))
 	require.Empty(t, p.stdout.String())
 	require.NoError(t, h.Unlock(context.Background()))
 	require.Zero(t, exists(t, srv.Client(t), t.Name()))
@@ -217,8 +215,7 @@ func TestRunForwardsSignals(t *testing.T) {
 			p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c",
 				"trap 'echo trapped; exit 9' "+name+endless)
 			p.prints(t, "ready")
-			require.NoError(t, p.Process.Signal(sig))
-			require.Equal(t, 9, p.end())
+			require.Equal(t, 9, p.told(t, sig))
 			require.Contains(t, p.stdout.String(), "trapped")
 			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
 		})
@@ -268,8 +265,7 @@ func TestRunRenews(t *testing.T) {
 		last = rdb.PTTL(t.Context(), t.Name()).Val()
 		return last > before
 	}, "it has longer to live than before")
-	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
-	require.Equal(t, 5, p.end())
+	require.Equal(t, 5, p.told(t, syscall.SIGUSR1))
 }
 
 // A Redis that dies ends the command by the local clock.
@@ -341,6 +337,6 @@ func TestRunIsNotStopped(t *testing.T) {
 	p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Signal(syscall.SIGTSTP))
-	require.NoError(t, p.Process.Signal(syscall.SIGUSR1))
-	require.Equal(t, 5, p.end(), "it is not stopped: else it is killed when the test has waited for long enough")
+	require.Equal(t, 5, p.told(t, syscall.SIGUSR1),
+		"it is not stopped: else it is killed when the test has waited for long enough")
 }

@@ -4,22 +4,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
-
-// connected is what the command makes of an address.
-func connected(t *testing.T, address string) redis.UniversalClient {
-	t.Helper()
-	rdb, err := connect(address)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
 
 // TestTopOnSentinel: after a fail-over it shows what there is at the new master, which another one takes there.
 func TestTopOnSentinel(t *testing.T) {
@@ -28,7 +18,10 @@ func TestTopOnSentinel(t *testing.T) {
 	c := kindtest.NewClient(t, s.Client(t), nil)
 	kindtest.Lock(t, rlock.New(c, "before"))
 	address := "redis+sentinel://" + strings.Join(s.Addrs(), ",") + "/" + redistest.SentinelMaster
-	w := watchingAt(t, address, connected(t, address), nil)
+	rdb, err := connect(address)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = rdb.Close() })
+	w := watchingAt(t, address, rdb, nil)
 	w.shows("before")
 	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, s.Failover(t).Client(t), nil), "after"))
 	w.shows("after")

@@ -12,6 +12,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/exp/teatest/v2"
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -116,29 +117,18 @@ func (w *top) shows(texts ...string) {
 		}
 		return true
 	}
-	if !eventuallyTrue(shown) {
+	if !assert.Eventually(w, shown, patience, 5*time.Millisecond) {
 		w.Fatalf("not shown: %q, but:\n%s", texts, w.model.screenNow())
 	}
-}
-
-func eventuallyTrue(cond func() bool) bool {
-	deadline := time.After(patience)
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-deadline:
-			return cond()
-		case <-tick.C:
-		}
-	}
-	return true
 }
 
 // hides waits until a text is on the screen no more.
 func (w *top) hides(text string) {
 	w.Helper()
-	require.True(w, eventuallyTrue(func() bool { return !strings.Contains(w.model.screenNow(), text) }), "%q in\n%s", text, w.model.screenNow())
+	hidden := func() bool { return !strings.Contains(w.model.screenNow(), text) }
+	if !assert.Eventually(w, hidden, patience, 5*time.Millisecond) {
+		w.Fatalf("shown: %q in\n%s", text, w.model.screenNow())
+	}
 }
 
 // contended is a server with a lock that somebody waits for, one that nobody waits for and is older,
@@ -317,7 +307,7 @@ func TestTopPauses(t *testing.T) {
 		return n["evalsha_ro"] + n["evalsha"] + n["scan"]
 	}
 	before := int64(-1)
-	require.True(t, eventuallyTrue(func() bool { was := before; before = calls(); return was == before }))
+	eventually(t, func() bool { was := before; before = calls(); return was == before }, "nothing is asked")
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	rdb.Del(t.Context(), "redisson_lock_token:{idle}")
 	w.press("/", "idle", "enter")

@@ -18,8 +18,7 @@ func TestTopStream(t *testing.T) {
 	hold(t, srv)
 	p := command(t, srv, "top", "--json", "--every", "200ms", t.Name())
 	p.prints(t, `"frame":3,`)
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.end(), p.stderr.String())
+	require.Zero(t, p.told(t, syscall.SIGTERM), p.stderr.String())
 	require.Empty(t, p.stderr.String())
 	require.GreaterOrEqual(t, strings.Count(p.stdout.String(), `"name":"`+t.Name()+`"`), 2)
 }

@@ -67,8 +67,7 @@ func TestUI(t *testing.T) {
 	live, err := (&http.Client{Transport: &http.Transport{}}).Do(r)
 	require.NoError(t, err)
 	defer live.Body.Close()
-	require.NoError(t, p.Process.Signal(syscall.SIGINT))
-	require.Zero(t, p.end(), p.stderr.String())
+	require.Zero(t, p.told(t, syscall.SIGINT), p.stderr.String())
 	require.Empty(t, p.stderr.String())
 	require.NoError(t, h.Context().Err())
 }
@@ -87,8 +86,7 @@ func TestUIUnlocks(t *testing.T) {
 	code, _ = fetch(t, http.MethodPost, end+"&part=0", "")
 	require.Equal(t, http.StatusOK, code)
 	require.Zero(t, exists(t, srv.Client(t), "orders:42"))
-	require.NoError(t, p.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, p.end())
+	require.Zero(t, p.told(t, syscall.SIGTERM))
 	require.Contains(t, p.stderr.String(), "a hold was not ended")
 	require.Contains(t, p.stderr.String(), "a hold was ended")
 	require.Contains(t, p.stderr.String(), "lock=orders:42")
@@ -110,6 +108,5 @@ func TestUIWarns(t *testing.T) {
 	code, _, errs := ask(srv, "ui", "--listen", "127.0.0.1:"+port)
 	require.Equal(t, exitHoldfast, code)
 	require.Contains(t, errs, "port 0 for any that is free")
-	require.NoError(t, p.Process.Signal(syscall.SIGINT))
-	require.Zero(t, p.end())
+	require.Zero(t, p.told(t, syscall.SIGINT))
 }

@@ -50,8 +50,7 @@ func (p *program) sees(t *testing.T, n int, what string) event {
 // interrupted ends a watch as a user does, and expects that it is no failure.
 func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
 	t.Helper()
-	require.NoError(t, p.Process.Signal(sig))
-	require.Zero(t, p.end(), p.stderr.String())
+	require.Zero(t, p.told(t, sig), p.stderr.String())
 	require.Empty(t, p.stderr.String())
 }
 
@@ -155,8 +154,7 @@ func TestWatchIsWoken(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 	p.sees(t, 2, "released")
 	p.interrupted(t, syscall.SIGINT)
-	require.NoError(t, deaf.Process.Signal(syscall.SIGTERM))
-	require.Zero(t, deaf.end())
+	require.Zero(t, deaf.told(t, syscall.SIGTERM))
 	require.Len(t, deaf.events(t), 1, "control")
 }
 
@@ -221,8 +219,7 @@ func TestWatchOutage(t *testing.T) {
 	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "answers again") }, "its end")
 	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()))
 	p.sees(t, 2, "granted")
-	require.NoError(t, p.Process.Signal(syscall.SIGINT))
-	require.Zero(t, p.end())
+	require.Zero(t, p.told(t, syscall.SIGINT))
 	require.Equal(t, 1, strings.Count(p.stderr.String(), "waiting for it"))
 	require.Equal(t, 1, strings.Count(p.stderr.String(), "answers again"))
 }

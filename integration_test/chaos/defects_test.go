@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -46,43 +45,6 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	require.NoError(t, <-closed)
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 	require.NotErrorIs(t, err, holdfast.ErrLost)
-}
-
-// TestStragglerOfALock: the lock is granted at the third attempt; the second one, which nobody
-// answered, reaches the server much later, when the holder has extended its lease and locked again.
-func TestStragglerOfALock(t *testing.T) {
-	srv := redistest.Start(t)
-	proxy := faultproxy.New(t, srv.Addr())
-	c, err := holdfast.New(redistest.NewClient(t, proxy.Addr(),
-		func(o *redis.Options) { o.ReadTimeout = 100 * time.Millisecond }), nil)
-	require.NoError(t, err)
-	defer c.Close(t.Context())
-	m := rlock.New(c, "straggler")
-	warm, err := rlock.New(c, "warm").Lock(t.Context()) // the server knows the script from here on
-	require.NoError(t, err)
-	require.NoError(t, warm.Unlock(t.Context()))
-
-	acquire := faultproxy.Script(lua.Acquire.Hash())
-	proxy.On(acquire, 1, faultproxy.DropReply)
-	late := proxy.DelayRequest(acquire, 2, time.Hour)
-	h, err := m.Lock(t.Context(), holdfast.Lease(time.Minute), holdfast.NoRenewal())
-	require.NoError(t, err)
-	require.NoError(t, h.Extend(t.Context(), time.Hour))
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
-
-	const script = "evalsha"
-	before := srv.CommandCalls(t)[script]
-	late.Release()
-	require.Eventually(t, func() bool { return srv.CommandCalls(t)[script] > before }, 10*time.Second, time.Millisecond)
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, h.Owner(), s.Owner)
-	require.Greater(t, s.Remaining, time.Until(h.Deadline()),
-		"the holder trusts the lock for longer than the server keeps it")
-	require.Equal(t, 2, s.Count)
-	require.NoError(t, inner.Unlock(t.Context()))
-	require.NoError(t, h.Unlock(t.Context()))
 }
 
 // TestRefusedOnce: a waiter is refused the subscription that it needs. The next one, moments later,

@@ -1,7 +1,6 @@
 package controls_test
 
 import (
-	"errors"
 	"slices"
 	"time"
 
@@ -45,21 +44,6 @@ var leaseDefences = []proof{
 			require.NoError(l, l.direct.PExpire(l.Context(), name, 700*time.Millisecond).Err())
 			if h, _ := l.outcome(l.background(waiter, l.Context())); h == nil {
 				return "slept on while the lock was free"
-			}
-			return ""
-		},
-	},
-	{
-		name: "too few replicas", fault: "the server has no replica, and one is asked for", off: &defence.Replicas,
-		try: func(l *lab) string {
-			m := l.mutex(nil)
-			h, err := m.TryLock(l.Context(), holdfast.WithReplicas(1, 50*time.Millisecond))
-			if err == nil {
-				require.NoError(l, h.Unlock(l.Context()))
-				return "granted, and no replica has it"
-			}
-			if !errors.Is(err, holdfast.ErrNotReplicated) || !l.free() {
-				return "refused with " + err.Error() + ", held by " + l.holder()
 			}
 			return ""
 		},

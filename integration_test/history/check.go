@@ -117,14 +117,14 @@ func Report(t tb, found []Violation, replay string) {
 	const most = 5 // one defect shows in many places
 	for i, v := range found {
 		if i == most {
-			t.Errorf("and %d more violations", len(found)-most)
+			t.Errorf("and %d more", len(found)-most)
 			break
 		}
 		where, err := v.save(replay)
 		if err != nil {
 			where = "not saved: " + err.Error()
 		}
-		t.Errorf("%s of %q: %s\n%s\nhistory: %s\nreplay: %s", v.Check, v.Name, v.Text, excerpt(v.Ops), where, replay)
+		t.Errorf("violation: %s of %q: %s\n%s\nhistory: %s\nreplay: %s", v.Check, v.Name, v.Text, excerpt(v.Ops), where, replay)
 	}
 }
 

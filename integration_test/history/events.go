@@ -32,8 +32,8 @@ func (e Events) Add(o Op) {
 	}
 }
 
-// Wanted are what happens where a kind of lock is used without faults, and without which a run proves little about it.
-func Wanted(of Family) (list []Event) {
+// wanted are what happens where a kind of lock is used without faults, and without which a run proves little about it.
+func wanted(of Family) (list []Event) {
 	add := func(kind Kind, results ...Result) {
 		for _, r := range results {
 			list = append(list, Event{of, kind, r, false})
@@ -45,9 +45,6 @@ func Wanted(of Family) (list []Event) {
 		}
 	}
 	switch of {
-	case Locks:
-		each(Lock, Try, Reenter, Unlock, Extend, State)
-		add(Mixed, Refused)
 	case ReadWrite:
 		for _, kind := range []Kind{Lock, Try, Reenter, Unlock, Extend, State} {
 			list = append(list, Event{of, kind, OK, false}, Event{of, kind, OK, true})
@@ -75,7 +72,7 @@ func Wanted(of Family) (list []Event) {
 // Missing are those of the other kinds that have not happened yet.
 func (e Events) Missing() (list []Event) {
 	for _, of := range []Family{ReadWrite, Permits, Latches, Elections} {
-		list = append(list, Wanted(of)...)
+		list = append(list, wanted(of)...)
 	}
 	list = append(list, Event{ReadWrite, End, Lost, true}, Event{Permits, End, Lost, false})
 	return slices.DeleteFunc(list, func(w Event) bool { return e[w] > 0 })

@@ -89,16 +89,36 @@ func TestStringEnds(t *testing.T) {
 	require.ErrorContains(t, err, "no time to live, and holds a string")
 	require.ErrorContains(t, err, "if that is no lock, choose another name")
 	require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
+}
 
-	// A hold whose key became a string is lost.
-	require.NoError(t, rdb.Del(ctx, "orders:42").Err())
-	h, err = m.Lock(ctx, holdfast.Lease(2*time.Second))
-	require.NoError(t, err)
-	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", time.Minute).Err())
-	<-h.Context().Done()
-	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
-	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
-	require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
+// TestStringInThePlace: a hold whose key became a string is lost. Whatever is done with it says so, by the next
+// renewal at the latest, and leaves the string alone; nothing is left for Close to give back.
+func TestStringInThePlace(t *testing.T) {
+	for title, end := range map[string]func(h *holdfast.Hold, m *rlock.Mutex) error{
+		"unlock":   func(h *holdfast.Hold, _ *rlock.Mutex) error { return h.Unlock(t.Context()) },
+		"extend":   func(h *holdfast.Hold, _ *rlock.Mutex) error { return h.Extend(t.Context(), time.Minute) },
+		"re-enter": func(h *holdfast.Hold, m *rlock.Mutex) error { _, err := m.Lock(h.Context()); return err },
+		"wait":     func(h *holdfast.Hold, _ *rlock.Mutex) error { <-h.Context().Done(); return context.Cause(h.Context()) },
+	} {
+		for release, opts := range map[string][]holdfast.Option{"DEL": nil, "leave": {holdfast.HoldAtLeast(time.Minute)}} {
+			t.Run(title+", "+release, func(t *testing.T) {
+				t.Parallel()
+				rdb := redistest.Start(t).Client(t)
+				c, err := holdfast.New(rdb, &holdfast.Options{Lease: 2 * time.Second})
+				require.NoError(t, err)
+				m := rlock.New(c, "orders:42", holdfast.RespectStrings())
+				h, err := m.Lock(t.Context(), opts...)
+				require.NoError(t, err)
+				require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", time.Minute).Err())
+				require.ErrorIs(t, end(h, m), holdfast.ErrLost)
+				if title != "unlock" { // after which it is released, as far as its context knows
+					require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+				}
+				require.NoError(t, c.Close(t.Context()))
+				require.Equal(t, "whose", rdb.Get(t.Context(), "orders:42").Val())
+			})
+		}
+	}
 }
 
 // TestOthersRefuseTheOption: before anything is sent.

@@ -42,7 +42,8 @@ func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Clie
 	return c
 }
 
-// shutdown ends the client, unless its process has ended.
+// shutdown ends the client, unless its process has ended; and not what its threads have locked: Redisson leaves
+// that to the end of the lease.
 func (c *Client) shutdown(tb testing.TB) {
 	tb.Helper()
 	select {
@@ -50,18 +51,10 @@ func (c *Client) shutdown(tb testing.TB) {
 		return
 	default:
 	}
-	c.Shutdown(tb)
-	c.main.leave()
-}
-
-// Shutdown ends the client, and not what its threads have locked: Redisson leaves that to the end
-// of the lease. A second call does nothing.
-func (c *Client) Shutdown(tb testing.TB) {
-	tb.Helper()
-	r := c.main.Do(tb, Ask{Op: "shutdown"})
-	if err := r.Err(); err != nil && !r.Threw("IllegalArgumentException") {
+	if err := c.main.Do(tb, Ask{Op: "shutdown"}).Err(); err != nil {
 		tb.Errorf("redisson: shutdown: %v", err)
 	}
+	c.main.leave()
 }
 
 // Thread is one thread that uses the client, and so one owner. It does one command after the

@@ -120,7 +120,6 @@ type story struct {
 	name string // in Redis
 	// those that lock in the background; they end with ctx
 	group *sync.WaitGroup
-	pool  [2][]*Thread // of next
 }
 
 // tell runs a story.
@@ -303,17 +302,7 @@ func (f *fleet) ended(t *testing.T) (n int) {
 // until waits for a condition.
 func (s *story) until(what string, cond func() bool) {
 	s.Helper()
-	until(s.ctx, s.T, what, cond)
-}
-
-func until(ctx context.Context, t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	within(ctx, t, Patience, what, cond)
-}
-
-func within(ctx context.Context, t *testing.T, most time.Duration, what string, cond func() bool) {
-	t.Helper()
-	limit := time.NewTimer(most)
+	limit := time.NewTimer(Patience)
 	defer limit.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -321,9 +310,9 @@ func within(ctx context.Context, t *testing.T, most time.Duration, what string, 
 		select {
 		case <-tick.C:
 		case <-limit.C:
-			t.Fatalf("not in time: %s", what)
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
+			s.Fatalf("not in time: %s", what)
+		case <-s.ctx.Done():
+			s.Fatalf("not in time: %s", what)
 		}
 	}
 }

@@ -8,9 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// poolSize is how many of Redisson's threads of one client a round has at most.
-const poolSize = 8
-
 // line puts waiters into the queue of a fair lock one after the other, as the text has it: G is
 // ours, J Redisson's, of the two clients in turn. It returns the queue, and a function that waits
 // for all of them and returns the order in which they were granted the lock. Each unlocks at once.
@@ -30,7 +27,7 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		place := make(chan string, 1)
 		run := s.visit(i%2, func() { write(<-place) }) // not the hold's owner, which in a run is the first one's
 		if side == 'J' {
-			run = s.javaVisit(s.next(i%2), write)
+			run = s.javaVisit(s.thread(i%2), write)
 		}
 		group.Go(run)
 		s.group.Go(group.Wait)
@@ -63,20 +60,6 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		}
 		return slices.Clone(order)
 	}
-}
-
-// next is a thread of a client that does nothing now, as long as there are no more waiters than a
-// round has.
-func (s *story) next(client int) *Thread {
-	s.Helper()
-	pool := &s.pool[client]
-	if len(*pool) < poolSize {
-		*pool = append(*pool, s.thread(client))
-		return (*pool)[len(*pool)-1]
-	}
-	t := (*pool)[0]
-	*pool = append((*pool)[1:], t)
-	return t
 }
 
 // visit returns a function in which one of ours gets the lock, and gives it back at once.

@@ -36,7 +36,11 @@ func TestLocks(t *testing.T) {
 				})
 			}
 		}
-		for i, st := range more() {
+		others := more()
+		if top.Kind() != topology.Cluster { // where a name has one master
+			others = append(others, moreStory{"quorum", kinds[0], quorum})
+		}
+		for i, st := range others {
 			t.Run(st.name, func(t *testing.T) {
 				t.Parallel()
 				f.tell(t, st.kind, "more:"+strconv.Itoa(i), st.run)

@@ -1,6 +1,7 @@
 package redisson
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
@@ -145,6 +147,29 @@ func spin(s *story) {
 	require.NoError(s, s.ask(brief, "unlock").Err())
 	s.mustUnlock(s.got(c))
 	s.nothingLeft()
+}
+
+// quorum: a lock that several masters grant is Redisson's at each of them, here at the only one.
+func quorum(s *story) {
+	s.make = func(c *holdfast.Client, name string) mutex {
+		return voted{rlock.New(c, name), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())}
+	}
+	exclusion(s)
+	reentry(s)
+}
+
+// voted is such a lock, whose state is that at its master.
+type voted struct {
+	*rlock.Mutex
+	quorum *redlock.Mutex
+}
+
+func (v voted) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return v.quorum.Lock(ctx, opts...)
+}
+
+func (v voted) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return v.quorum.TryLock(ctx, opts...)
 }
 
 // permits asks for something of a semaphore of Redisson's.
@@ -285,18 +310,33 @@ func latches(s *story) {
 	})
 }
 
-// queued: a mixed queue is served in its order.
+// queued: a mixed queue is served in its order, behind a holder of either side and whatever stands next to each
+// other. Redisson breaks that where a deadline passes (F2), which none does here. A busy machine may let one of its
+// threads miss the two seconds that it has for a lock that was handed to it; a round in which the server saw that
+// happen proves nothing, and another takes its place.
 func queued(s *story) {
-	h := s.must(s.mutex(0).Lock(s.ctx))
-	want, got := s.line(0, "GJJGJGGJ")
-	s.mustUnlock(h)
-	require.Equal(s, want, got())
-	j := s.thread(0)
-	s.javaLocks(j, "lock")
-	want, got = s.line(10, "JGGJJGJG")
-	require.NoError(s, s.ask(j, "unlock").Err())
-	require.Equal(s, want, got())
-	s.nothingLeft()
+	holder, m := s.thread(0), s.mutex(0)
+	for round, missed := 0, 0; round < 2+missed; round++ {
+		ended := s.ended(s.T)
+		text, unlock := "GJJGJGGJ", func() error { return s.ask(holder, "unlock").Err() }
+		if (round-missed)%2 == 0 {
+			h := s.must(m.Lock(s.ctx))
+			unlock = func() error { return h.Unlock(s.ctx) }
+		} else {
+			text = "JGGJJGJG"
+			s.javaLocks(holder, "lock")
+		}
+		want, got := s.line(round, text)
+		require.NoError(s, unlock())
+		order := got()
+		if s.ended(s.T) > ended && !slices.Equal(want, order) {
+			missed++
+			s.Logf("round %d, %s: a claim was not taken in time", round, text)
+		} else {
+			require.Equal(s, want, order, "round %d, %s", round, text)
+		}
+		s.nothingLeft()
+	}
 }
 
 // called: who waits behind Redisson's listens at once where that calls who is first. No poll tells it to here, which

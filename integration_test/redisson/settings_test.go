@@ -13,7 +13,7 @@ import (
 // TestSettings: what a fleet of Redisson's may have set differently, and the option of ours that
 // aligns with it: all kinds exclude, wait and wake both ways. Leases are longer than anybody waits. In
 // the long run on the other versions too, of which the oldest knows no sharded channels.
-// Controls are TestClassicChannels and TestMoveControl, without the options.
+// Controls are TestClassicChannels, and here a client without the prefix.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	rows := []struct {
@@ -55,6 +55,7 @@ func TestSettings(t *testing.T) {
 				if row.theirs.Sharded == "OFF" {
 					tell("channels", kinds[0], classic)
 				}
+				tell("control", kinds[0], unaligned)
 			})
 		})
 	}
@@ -74,6 +75,16 @@ func classic(s *story) {
 	require.Zero(s, s.subscribed("SHARDNUMSUB"))
 	require.NoError(s, s.ask(j, "unlock").Err())
 	s.mustUnlock(s.got(c))
+}
+
+// unaligned: one of ours whose prefix is not that of Redisson's has "the lock" at the same time.
+func unaligned(s *story) {
+	j := s.thread(0)
+	s.javaLocks(j, "lock")
+	h := s.must(s.make(s.client(s.T, long, holdfast.Options{Prefix: "another:"}), s.given()).TryLock(s.ctx))
+	s.mustBe(j.Owner, 1)
+	s.mustUnlock(h)
+	require.NoError(s, s.ask(j, "unlock").Err())
 }
 
 // latchInTwoSlots: Redisson's own latches do not work in a cluster if their names have a hash tag: the

@@ -6,11 +6,9 @@ import (
 	"errors"
 	"net"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/moby/moby/client"
 	"github.com/redis/go-redis/v9"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
@@ -24,7 +22,6 @@ const patience = 30 * time.Second
 // container is a server in a container, reached by its published port.
 type container struct {
 	tb    testing.TB
-	ctr   *testcontainers.DockerContainer
 	addr  string
 	admin *redis.Client
 }
@@ -54,7 +51,7 @@ func startContainer(tb testing.TB, name, image string) Topology {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	c := &container{tb: tb, ctr: ctr, addr: literal(addr)}
+	c := &container{tb: tb, addr: literal(addr)}
 	c.admin = redis.NewClient(asDefaultOptions(c.addr))
 	tb.Cleanup(func() { _ = c.admin.Close() })
 	c.Command(tb, append([]string{"ACL", "SETUSER", User}, rule(c.version())...)...)
@@ -142,48 +139,8 @@ func (c *container) Try(args ...string) (any, error) {
 	return reply, err
 }
 
-// Pause freezes the container's processes. On a busy machine the kernel may take longer for that than
-// the engine waits, which then says that it cannot.
-func (c *container) Pause() {
-	c.docker("pause", func(ctx context.Context, d *testcontainers.DockerClient) error {
-		for {
-			_, err := d.ContainerPause(ctx, c.ctr.GetContainerID(), client.ContainerPauseOptions{})
-			if err == nil || !strings.Contains(err.Error(), "unable to freeze") {
-				return err
-			}
-			select {
-			case <-time.After(100 * time.Millisecond):
-			case <-ctx.Done():
-				return err
-			}
-		}
-	})
-}
+// What stops a server is for processes: tests that do it say so, by [EachLocal] or [EachOutermost].
 
-func (c *container) Resume() {
-	c.docker("unpause", func(ctx context.Context, d *testcontainers.DockerClient) error {
-		_, err := d.ContainerUnpause(ctx, c.ctr.GetContainerID(), client.ContainerUnpauseOptions{})
-		return err
-	})
-}
-
-func (c *container) Kill() {
-	c.docker("kill", func(ctx context.Context, d *testcontainers.DockerClient) error {
-		_, err := d.ContainerKill(ctx, c.ctr.GetContainerID(), client.ContainerKillOptions{Signal: "KILL"})
-		return err
-	})
-}
-
-func (c *container) docker(op string, f func(context.Context, *testcontainers.DockerClient) error) {
-	c.tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	d, err := testcontainers.NewDockerClientWithOpts(ctx)
-	if err != nil {
-		c.tb.Fatalf("%s: %v", op, err)
-	}
-	defer d.Close()
-	if err := f(ctx, d); err != nil {
-		c.tb.Fatalf("%s: %v", op, err)
-	}
-}
+func (c *container) Pause()  { c.tb.Fatal("topology: a container is not paused") }
+func (c *container) Resume() { c.tb.Fatal("topology: a container is not paused") }
+func (c *container) Kill()   { c.tb.Fatal("topology: a container is not killed") }

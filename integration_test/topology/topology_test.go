@@ -62,20 +62,3 @@ func TestEveryTopologyStarts(t *testing.T) {
 		require.Equal(t, "v", top.Serving(t, "k").Command(t, "GET", "k"))
 	})
 }
-
-func TestNodesPauseAndDie(t *testing.T) {
-	Each(t, Single, func(t *testing.T, top Topology) {
-		node := top.Nodes()[0]
-		rdb := top.Connect(t, func(o *redis.UniversalOptions) {
-			o.MaxRetries, o.ReadTimeout = -1,
-				200*time.Millisecond
-		})
-		require.NoError(t, rdb.Ping(t.Context()).Err())
-		node.Pause()
-		require.ErrorContains(t, rdb.Ping(t.Context()).Err(), "i/o timeout")
-		node.Resume()
-		require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, patience, 5*time.Millisecond)
-		node.Kill()
-		require.Error(t, rdb.Ping(t.Context()).Err())
-	})
-}

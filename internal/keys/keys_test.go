@@ -1,7 +1,6 @@
 package keys
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,30 +40,4 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 	for _, name := range []string{"a", "orders:42", "{a}", "x{a}y", "a}b{c}", "{{a}", "{a}}", "\x00 \n", "\xff"} {
 		require.NoError(t, Check(name), name)
 	}
-}
-
-// tag is the part of a key that Redis Cluster hashes, by its specification and not by our own rule.
-func tag(key string) string {
-	if i := strings.IndexByte(key, '{'); i >= 0 {
-		if j := strings.IndexByte(key[i+1:], '}'); j > 0 {
-			return key[i+1 : i+1+j]
-		}
-	}
-	return key
-}
-
-// FuzzOneSlot: whatever name is let through, its keys share a slot. What Check refuses is refused
-// for a reason: the keys of such a name would differ (the control: without Check the property
-// fails).
-func FuzzOneSlot(f *testing.F) {
-	for _, s := range []string{"", "a", "{", "}", "{}", "a}b{c}", "{a}{b}", "x{}y{z}", "{a"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, name string) {
-		k := For(name)
-		same := tag(k.Name) == tag(k.Channel) && tag(k.Name) == tag(k.Token)
-		if (Check(name) == nil) != (same && name != "") {
-			t.Fatalf("name %q: check %v, one slot %v", name, Check(name), same)
-		}
-	})
 }

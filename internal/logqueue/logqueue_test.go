@@ -93,25 +93,6 @@ func goroutine() string {
 	return name
 }
 
-// TestPanic: a handler that panics, or ends its goroutine, ends neither the process nor the log.
-func TestPanic(t *testing.T) {
-	s := sink{act: func(line string) {
-		switch {
-		case strings.Contains(line, "panics"):
-			panic("logger")
-		case strings.Contains(line, "exits"):
-			runtime.Goexit()
-		}
-	}}
-	var group sync.WaitGroup
-	log := s.logger(&group)
-	for _, msg := range []string{"panics", "exits", "exits", "good", "good"} {
-		log.Info(msg)
-	}
-	group.Wait()
-	require.Equal(t, "level=INFO msg=good a=1 dropped=3\nlevel=INFO msg=good a=1\n", s.said.String())
-}
-
 // TestNoGoroutine: there is one while there is something to log, and then none.
 func TestNoGoroutine(t *testing.T) {
 	var s sink

@@ -129,15 +129,3 @@ func TestSystem(t *testing.T) {
 	require.Less(t, ahead(time.Now()), time.Hour)
 	require.WithinDuration(t, time.Now(), System.Now(), time.Hour)
 }
-
-func BenchmarkNow(b *testing.B) {
-	for b.Loop() {
-		System.Now()
-	}
-}
-
-func BenchmarkTimeNow(b *testing.B) {
-	for b.Loop() {
-		_ = time.Now()
-	}
-}

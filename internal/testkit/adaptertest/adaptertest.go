@@ -51,14 +51,6 @@ func ForExample() (c *holdfast.Client, close func()) {
 	}
 }
 
-// Locked locks.
-func Locked(t *testing.T, l holdfast.Locker) *holdfast.Hold {
-	t.Helper()
-	h, err := l.Lock(t.Context())
-	require.NoError(t, err)
-	return h
-}
-
 // Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The
 // stranger does not give it up.
 func Lose(t *testing.T, name string) {
@@ -90,10 +82,10 @@ func GiveBack(t *testing.T, name string) {
 	require.NoError(t, rdb.Publish(t.Context(), "redisson_lock__channel:{"+name+"}", "0").Err())
 }
 
-// PassTime makes the time that a lock of package rlock is kept after its Unlock pass, for
+// passTime makes the time that a lock of package rlock is kept after its Unlock pass, for
 // holdfast.HoldAtLeast: to a server, that is the end of the key. At the end of the test it passes once
 // more.
-func PassTime(t *testing.T, name string) {
+func passTime(t *testing.T, name string) {
 	t.Helper()
 	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
 	freeAtEnd(t, name)

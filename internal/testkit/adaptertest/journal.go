@@ -15,16 +15,16 @@ func NewJournal() *Journal {
 func (j *Journal) Info(_ string, keysAndValues ...any) {
 	for _, v := range keysAndValues {
 		if err, ok := v.(error); ok {
-			note(j.Skipped, err)
+			Tell(j.Skipped, err)
 		}
 	}
 }
 
 // Error notes an error.
-func (j *Journal) Error(err error, _ string, _ ...any) { note(j.Failed, err) }
+func (j *Journal) Error(err error, _ string, _ ...any) { Tell(j.Failed, err) }
 
-// note drops what nobody waits for any more.
-func note(c chan<- error, err error) {
+// Tell sends an error to a test, or drops it when nobody asks for so many.
+func Tell(c chan<- error, err error) {
 	select {
 	case c <- err:
 	default:

@@ -15,7 +15,6 @@ type Proxy struct {
 
 	mu      sync.Mutex // guards what follows; never held during I/O except the instant closes
 	ln      net.Listener
-	release func() // of the port, which a stopped proxy keeps; nil while there is none
 	conns   map[*conn]struct{}
 	rules   []*Rule
 	log     [][]string
@@ -33,7 +32,11 @@ type Proxy struct {
 func New(tb testing.TB, upstreamAddr string) *Proxy {
 	tb.Helper()
 	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{}), deliver: make(chan struct{})}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	addr, release, err := reserve()
+	if err != nil {
+		tb.Fatalf("faultproxy: %v", err)
+	}
+	ln, err := net.Listen("tcp", addr)
 	if err != nil {
 		tb.Fatalf("faultproxy: %v", err)
 	}
@@ -41,9 +44,8 @@ func New(tb testing.TB, upstreamAddr string) *Proxy {
 	p.open(ln)
 	tb.Cleanup(func() {
 		p.Clear()
-		p.unlisten()
-		p.letGo()
-		p.end()
+		p.Stop()
+		release()
 		p.Deliver()
 	})
 	return p
@@ -102,24 +104,8 @@ func (p *Proxy) serve(ln net.Listener, client net.Conn) {
 
 // Stop refuses connections and closes those that are open, and returns when all goroutines have
 // ended. A stopped proxy is left as it is. It keeps its port: another test's server could get it, and
-// answer. Stop panics in the unlikely case that this has happened.
+// answer.
 func (p *Proxy) Stop() {
-	ln := p.unlisten()
-	if ln == nil {
-		return
-	}
-	release, err := reserve(ln.Addr().(*net.TCPAddr))
-	if err != nil {
-		panic("faultproxy: " + err.Error())
-	}
-	p.mu.Lock()
-	p.release = release
-	p.mu.Unlock()
-	p.end()
-}
-
-// unlisten closes the listener and returns it; nil if there is none.
-func (p *Proxy) unlisten() net.Listener {
 	p.mu.Lock()
 	ln := p.ln
 	p.ln = nil
@@ -127,17 +113,12 @@ func (p *Proxy) unlisten() net.Listener {
 	if ln != nil {
 		_ = ln.Close()
 	}
-	return ln
-}
-
-// end closes all connections and joins the goroutines.
-func (p *Proxy) end() {
 	p.CutAll()
 	p.wg.Wait()
 }
 
-// Start accepts connections again, on the same port, after [Proxy.Stop]. It panics when another
-// process has taken the port for longer than 5 s.
+// Start accepts connections again, on the same port, after [Proxy.Stop]. It tries for 5 s: a process
+// that is being started has a copy of the old listener for a moment.
 func (p *Proxy) Start() {
 	p.mu.Lock()
 	running := p.ln != nil
@@ -151,22 +132,11 @@ func (p *Proxy) Start() {
 	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); <-tick.C {
 		var ln net.Listener
 		if ln, err = net.Listen("tcp", p.addr); err == nil {
-			p.letGo()
 			p.open(ln)
 			return
 		}
 	}
 	panic("faultproxy: " + err.Error())
-}
-
-// letGo gives the reserved port up.
-func (p *Proxy) letGo() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.release != nil {
-		p.release()
-		p.release = nil
-	}
 }
 
 // CutAll closes all open connections at once. New ones are accepted.

@@ -86,7 +86,7 @@ func Seed(tb testing.TB) uint64 {
 	}
 	tb.Cleanup(func() {
 		if tb.Failed() {
-			tb.Logf("replay: %s", Replay(tb, seed))
+			tb.Logf("replay, in the folder of the test: %s", Replay(tb, seed))
 		}
 	})
 	return seed

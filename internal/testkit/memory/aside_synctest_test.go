@@ -125,7 +125,7 @@ func TestBlockedAsideControl(t *testing.T) {
 				lockFor(t, c, s, "first", holdfast.NoRenewal(), holdfast.Lease(time.Second))
 				<-b.blocked
 				for name, h := range holds {
-					lockFor(t, client(t), s, name)
+					lockFor(t, client(t, nil), s, name)
 					select {
 					case <-h.Context().Done():
 						t.Error("told, although who is told blocks")
@@ -219,4 +219,35 @@ func TestContextLooksControl(t *testing.T) {
 		require.NoError(t, h.Context().Err())
 		require.NoError(t, context.Cause(h.Context()))
 	})
+}
+
+// TestHeldUntilItIsReleased: what a release takes does not count as held, whatever the lock was asked for with, nor
+// does it where a hold inside another ends.
+func TestHeldUntilItIsReleased(t *testing.T) {
+	for name, opts := range map[string][]holdfast.Option{
+		"as usual": nil, "not handed on": {holdfast.NoHandoff()}, "not renewed": {holdfast.NoRenewal()},
+		"extended": {holdfast.Lease(time.Minute)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var ended []time.Duration
+				c, err := memory.NewClient(&holdfast.Options{Observer: &holdfast.Observer{
+					Ended: func(_ context.Context, e holdfast.EndEvent) { ended = append(ended, e.Held) },
+				}})
+				require.NoError(t, err)
+				s := &memory.Server{ReleaseTakes: 2 * time.Second}
+				h := lockFor(t, c, s, "a", opts...)
+				time.Sleep(time.Second)
+				inner, err := memory.New(c, s, "a").Lock(h.Context(), opts...)
+				require.NoError(t, err)
+				if name == "extended" {
+					require.NoError(t, h.Extend(t.Context(), time.Hour))
+				}
+				require.NoError(t, inner.Unlock(t.Context()))
+				require.NoError(t, h.Unlock(t.Context()))
+				require.NoError(t, c.Close(t.Context()))
+				require.Equal(t, []time.Duration{0, time.Second}, ended)
+			})
+		})
+	}
 }

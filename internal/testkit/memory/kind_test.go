@@ -18,9 +18,9 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // client is closed at the end of the test.
-func client(t *testing.T) *holdfast.Client {
+func client(t *testing.T, opts *holdfast.Options) *holdfast.Client {
 	t.Helper()
-	c, err := memory.NewClient(nil)
+	c, err := memory.NewClient(opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
 	return c
@@ -37,9 +37,7 @@ func TestKind(t *testing.T) {
 		Lease:  2 * time.Second,
 		Memory: true,
 		Client: func(t *testing.T, opts *holdfast.Options) kindtest.Client {
-			c, err := memory.NewClient(opts)
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
+			c := client(t, opts)
 			return kindtest.Client{
 				ID: c.ID(),
 				New: func(name string, opts ...holdfast.Option) holdfast.Locker {

@@ -10,6 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/pubsub"
 )
 
 // Flaw is something that a server does wrong, to show that the suite sees it.
@@ -31,12 +34,11 @@ type Server struct {
 	// ReleaseTakes is for how long a release is under way before it is done.
 	ReleaseTakes time.Duration
 
-	mu    sync.Mutex        // guards the rest
-	locks map[string]held   // by name
-	token uint64            // that was granted last
-	ears  map[*ear]struct{} // of those who wait
-	asked int64             // operations so far
-	boxes map[*mailbox]struct{}
+	mu    sync.Mutex      // guards the rest
+	locks map[string]held // by name
+	token uint64          // that was granted last
+	ears  map[*ear]struct{}
+	asked int64 // operations so far
 }
 
 // held is a lock that somebody holds.
@@ -45,13 +47,6 @@ type held struct {
 	count int
 	token uint64
 	ends  time.Time
-}
-
-// ear is where one waiter hears that a name may be free.
-type ear struct {
-	server *Server
-	name   string
-	wake   chan struct{} // 1-buffered
 }
 
 // lookLocked is who holds a lock, if somebody does and the lease has not ended.
@@ -151,8 +146,8 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 		delete(s.locks, name)
 	}
 	for e := range s.ears {
-		if e.name == name {
-			e.hear()
+		if e.name == name && e.client == "" {
+			e.listener.Message("0")
 		}
 	}
 	return true
@@ -202,49 +197,102 @@ func (s *Server) Asked() int64 {
 	return s.asked
 }
 
-// Waiters is how many wait for a lock.
-func (s *Server) Waiters(name string) (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for e := range s.ears {
-		if e.name == name {
-			n++
-		}
-	}
-	return n
+// ear is where somebody hears of a lock: one who waits for it, of releases; a client that has it, of calls.
+type ear struct {
+	server   *Server
+	name     string
+	client   string // that is called; empty: one who waits
+	listener pubsub.Listener
 }
 
-// listen makes one that hears of releases. It begins with a wake-up: what happened before is not
-// known.
-func (s *Server) listen(name string) *ear {
-	e := &ear{server: s, name: name, wake: make(chan struct{}, 1)}
-	e.hear()
+// open makes an ear, which hears at once.
+func (s *Server) open(name, client string, l pubsub.Listener) *ear {
+	e := &ear{s, name, client, l}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
 	if s.ears == nil {
 		s.ears = make(map[*ear]struct{})
 	}
 	s.ears[e] = struct{}{}
+	s.mu.Unlock()
+	l.Look(true)
 	return e
 }
 
-func (e *ear) hear() {
-	select {
-	case e.wake <- struct{}{}:
-	default:
-	}
-}
-
-// Wake is part of engine.Listening.
-func (e *ear) Wake() <-chan struct{} { return e.wake }
-
-// Err is part of engine.Listening: everybody may listen.
-func (e *ear) Err() error { return nil }
-
-// Close is part of engine.Listening.
+// Close ends it. As with a real subscription, what is on its way may arrive all the same.
 func (e *ear) Close() {
 	e.server.mu.Lock()
 	defer e.server.mu.Unlock()
 	delete(e.server.ears, e)
 }
+
+// listeners are those who hear of a lock, of some clients.
+func (s *Server) listeners(name string, of func(client string) bool) (some []pubsub.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for e := range s.ears {
+		if e.name == name && of(e.client) {
+			some = append(some, e.listener)
+		}
+	}
+	return some
+}
+
+func anyClient(client string) bool { return client != "" }
+
+// Waiters is how many wait for a lock.
+func (s *Server) Waiters(name string) int {
+	return len(s.listeners(name, func(client string) bool { return client == "" }))
+}
+
+// Called is how many hear calls for a lock.
+func (s *Server) Called(name string) int { return len(s.listeners(name, anyClient)) }
+
+// Interrupt breaks the connections on which calls for a lock arrive, or mends them.
+func (s *Server) Interrupt(name string, broken bool) {
+	for _, l := range s.listeners(name, anyClient) {
+		l.Look(!broken)
+	}
+}
+
+// call calls the client of an owner, if it wants to be called and is not the one who asks.
+func (s *Server) call(name, owner, by string) {
+	called, _ := remote.Called(owner)
+	if called == "" || called == by {
+		return
+	}
+	for _, l := range s.listeners(name, func(client string) bool { return client == called }) {
+		l.Message("1")
+	}
+}
+
+// waiter is woken by releases, and first when it begins to listen: what happened before is not known.
+type waiter struct {
+	*ear
+	wake chan struct{} // 1-buffered
+}
+
+func (s *Server) listen(name string) *waiter {
+	w := &waiter{wake: make(chan struct{}, 1)}
+	w.ear = s.open(name, "", w)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked++
+	return w
+}
+
+// Message is part of pubsub.Listener.
+func (w *waiter) Message(string) {
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Look is part of pubsub.Listener.
+func (w *waiter) Look(bool) { w.Message("") }
+
+// Wake is part of engine.Listening.
+func (w *waiter) Wake() <-chan struct{} { return w.wake }
+
+// Err is part of engine.Listening: everybody may listen.
+func (w *waiter) Err() error { return nil }

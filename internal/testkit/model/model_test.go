@@ -2,6 +2,9 @@ package model
 
 import (
 	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,7 +29,7 @@ func grid(side int) Model[[2]int] {
 }
 
 func TestAllStatesAreVisited(t *testing.T) {
-	const side = 60 // more states than the store begins with
+	const side = 250 // the store grows several times, and many states are alike in the bits that say where they stand
 	seen := map[[2]int]int{}
 	m := grid(side)
 	m.Check = func(s *[2]int) error { seen[*s]++; return nil }
@@ -103,14 +106,11 @@ func TestTheTraceIsAShortestOne(t *testing.T) {
 	r, err = Explore(m)
 	require.NoError(t, err)
 	require.Equal(t, 16, r.States, "control: of the 24 pairs those that can be poured, and no violation")
-}
 
-func TestAViolationInTheFirstState(t *testing.T) {
-	m := grid(3)
-	m.Check = func(*[2]int) error { return errors.New("no state is right") }
-	r, err := Explore(m)
+	m.Check = func(*[2]int) error { return planted }
+	r, err = Explore(m)
 	require.NoError(t, err)
-	require.Empty(t, r.Violation.Trace)
+	require.Empty(t, r.Violation.Trace, "it is the first state")
 	require.Equal(t, 1, r.States)
 }
 
@@ -144,9 +144,109 @@ func TestGoal(t *testing.T) {
 	require.Equal(t, []string{"fault"}, r.Violation.Trace, "the nearest of the two")
 }
 
-func TestTooLarge(t *testing.T) {
-	m := grid(100)
-	m.MaxStates = 50
-	_, err := Explore(m)
-	require.ErrorContains(t, err, "more than 50 states")
+func TestPromises(t *testing.T) {
+	var must Promises
+	errOne, errTwo := must.Never("one"), must.Never("two")
+	var b Broken
+	require.NoError(t, must.First(b, nil))
+	b.If(false, errOne)
+	b.If(true, errTwo)
+	require.Equal(t, errTwo, must.First(b, nil))
+	require.NoError(t, must.First(b, errOne), "another one does not count")
+	require.NoError(t, must.First(b, ErrStuck))
+	b.Add(errOne)
+	require.Equal(t, errOne, must.First(b, nil))
+	require.Equal(t, errTwo, must.First(b, errTwo))
+	require.EqualError(t, must.First(b, errTwo), "two")
+}
+
+// TestNetwork: networks with the same messages are equal, however these came and went.
+func TestNetwork(t *testing.T) {
+	type net = [4]uint8
+	n := net{1, 2, 3, 3}
+	require.False(t, Put(n[:], 4), "there is no room")
+	Take(n[:], 1)
+	require.Equal(t, net{1, 3, 3}, n)
+	require.Equal(t, 2, Count(n[:], func(m uint8) bool { return m == 3 }))
+	require.Equal(t, map[int]uint8{0: 1, 1: 3}, maps.Collect(Different(n[:])))
+
+	rnd := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // for tests
+	for range 1000 {
+		var a, b [6]uint8
+		list := make([]uint8, rnd.IntN(7))
+		for i := range list {
+			list[i] = uint8(1 + rnd.IntN(4)) //nolint:gosec // few
+			require.True(t, Put(a[:], list[i]))
+		}
+		rnd.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+		for _, m := range list {
+			require.True(t, Put(b[:], m))
+		}
+		require.Equal(t, a, b)
+		swap := func(m uint8) (uint8, bool) { return 5 - m, m != 2 }
+		Change(a[:], swap)
+		var want []uint8
+		for _, m := range list {
+			if m != 2 {
+				want = append(want, 5-m)
+			}
+		}
+		slices.Sort(want)
+		require.Equal(t, want, append([]uint8(nil), Under(a[:])...))
+		require.Equal(t, make([]uint8, len(a)-len(want)), a[len(want):], "nothing is behind them")
+	}
+}
+
+// TestBounds: only those that are there are told.
+func TestBounds(t *testing.T) {
+	type bounded struct {
+		lease  uint8
+		faults int
+		wishes [2]uint8
+		other  [2][2]uint8
+		renews bool
+		only   error
+	}
+	require.Equal(t, "{lease:3 wishes:[1 0] }", bounds(bounded{3, 0, [2]uint8{1, 0}, [2][2]uint8{}, false, nil}))
+}
+
+// TestWithout: a control whose defence is none is told from one whose promise is broken, and from one whose states
+// are too many.
+func TestWithout(t *testing.T) {
+	explore := func(side int, off Defence, only error) (Report, error) {
+		m := grid(side)
+		m.Only = only
+		m.Check = func(s *[2]int) error {
+			if s[0] == 2 && off.Has(1) {
+				return ErrStuck
+			}
+			return nil
+		}
+		if side > 5 {
+			m.MaxStates = 10
+		}
+		return Explore(m)
+	}
+	way, err := without(explore, Control[int]{"a defence", 1, Scenario[int]{In: 3}, ErrStuck})
+	require.NoError(t, err)
+	require.Len(t, way.Violation.Trace, 2)
+	_, err = without(explore, Control[int]{"none", 2, Scenario[int]{In: 3}, ErrStuck})
+	require.ErrorContains(t, err, "nothing is found in 16 states")
+	_, err = without(explore, Control[int]{"too large", 2, Scenario[int]{In: 9}, ErrStuck})
+	require.ErrorContains(t, err, "more than 10 states")
+}
+
+// TestOnly: a goal is checked if it may be what is looked for.
+func TestOnly(t *testing.T) {
+	cut := 3
+	m := grid(1)
+	m.Goal, m.Cut = func(*[2]int) bool { return false }, &cut
+	r, err := Explore(m)
+	require.NoError(t, err)
+	require.ErrorIs(t, r.Violation.Reason, ErrStuck)
+	require.Equal(t, 3, r.Cut)
+	m.Only = errors.New("another one")
+	r, err = Explore(m)
+	require.NoError(t, err)
+	require.Nil(t, r.Violation)
 }

@@ -1,23 +1,34 @@
 package model
 
-import "iter"
+import (
+	"bytes"
+	"iter"
+	"unsafe"
+)
 
 // A network is an array of messages in a state. The messages are under way: each may arrive at any time,
 // or never. The zero message is an empty place. The array is sorted, with empty places at the end, so
 // that two networks with the same messages are equal.
 
 // Put adds a message to a network. It returns false if there is no room.
-func Put[M comparable](net []M, m M, order func(a, b M) int) bool {
+func Put[M comparable](net []M, m M) bool {
 	var none M
 	i := len(net) - 1
 	if net[i] != none {
 		return false
 	}
-	for ; i > 0 && (net[i-1] == none || order(m, net[i-1]) < 0); i-- {
+	for ; i > 0 && (net[i-1] == none || Order(&m, &net[i-1]) < 0); i-- {
 		net[i] = net[i-1]
 	}
 	net[i] = m
 	return true
+}
+
+// Order compares two messages by their bytes: field by field, as their type declares them. It is a small
+// struct of bytes, so there is no padding.
+func Order[M comparable](a, b *M) int {
+	return bytes.Compare(unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a)), //nolint:gosec // see above
+		unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))) //nolint:gosec // likewise
 }
 
 // Take removes message i.
@@ -51,7 +62,7 @@ func Different[M comparable](net []M) iter.Seq2[int, M] {
 }
 
 // Change replaces each message, or removes it if change returns false.
-func Change[M comparable](net []M, order func(a, b M) int, change func(M) (changed M, stays bool)) {
+func Change[M comparable](net []M, change func(M) (changed M, stays bool)) {
 	var none M
 	n := 0
 	for _, m := range Under(net) {
@@ -60,7 +71,7 @@ func Change[M comparable](net []M, order func(a, b M) int, change func(M) (chang
 			continue
 		}
 		i := n
-		for ; i > 0 && order(m, net[i-1]) < 0; i-- {
+		for ; i > 0 && Order(&m, &net[i-1]) < 0; i-- {
 			net[i] = net[i-1]
 		}
 		net[i] = m
@@ -69,6 +80,18 @@ func Change[M comparable](net []M, order func(a, b M) int, change func(M) (chang
 	for ; n < len(net); n++ {
 		net[n] = none
 	}
+}
+
+// Extract removes the messages for which so is true, and returns them.
+func Extract[M comparable](net []M, so func(M) bool) (out []M) {
+	Change(net, func(m M) (M, bool) {
+		is := so(m)
+		if is {
+			out = append(out, m)
+		}
+		return m, !is
+	})
+	return out
 }
 
 // Count returns the number of messages for which so is true.
@@ -81,10 +104,85 @@ func Count[M comparable](net []M, so func(M) bool) (n int) {
 	return n
 }
 
+// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
+// Without a straggler the last is enough.
+const (
+	UndoFirst = iota + 1
+	UndoPause
+	UndoLast
+)
+
+// Aged is the step of an attempt that its client gave up a while ago: the last release of an undo comes after
+// it has become that.
+const Aged = 1
+
+// Full says that the bounds have no room for what a step leaves behind. The step is not taken.
+type Full bool
+
+// Cut counts a message for which there is no room.
+func (f Full) Cut(count *int) {
+	if !f {
+		*count++
+	}
+}
+
+// Link is where a client's messages arrive.
+type Link uint8
+
+// The states of a link.
+const (
+	Off     Link = iota // nowhere
+	On                  // at a connection of which the client does not know yet
+	Heard               // at the client
+	Severed             // nowhere, and the client does not know yet
+)
+
+// Up reports whether the server counts the client as a listener.
+func (l Link) Up() bool { return l == On || l == Heard }
+
 // Bit is 1 for true, to sort by a bool.
 func Bit(b bool) int {
 	if b {
 		return 1
 	}
 	return 0
+}
+
+// Models count time in ticks, the same for all clocks. A state holds how many ticks are left until
+// something ends.
+
+// Endless is the number of ticks left of something without an end.
+const Endless = 255
+
+// Less takes one tick off, and reports whether it was the last one. It leaves 0 and Endless as they are.
+func Less(ticks *uint8) (last bool) {
+	if *ticks == 0 || *ticks == Endless {
+		return false
+	}
+	*ticks--
+	return *ticks == 0
+}
+
+// Rebase makes numbers count from 1 where only their order and distance matter, as of tokens. It leaves 0 as it is.
+func Rebase(numbers []*uint8) {
+	least := uint8(Endless)
+	for _, n := range numbers {
+		if *n != 0 {
+			least = min(least, *n)
+		}
+	}
+	for _, n := range numbers {
+		if *n != 0 {
+			*n -= least - 1
+		}
+	}
+}
+
+// Spend takes one of what may still happen, and reports whether there was one left.
+func Spend(left *uint8) bool {
+	if *left == 0 {
+		return false
+	}
+	*left--
+	return true
 }

@@ -68,7 +68,7 @@ var controls = map[string]string{
 	"KeptLeaves": "internal/testkit/memory.TestKeepControls/its own client while it is being given back",
 	"KeptForced": "rlock.TestKeptAndForced",
 
-	"Withdraw":  "redlock.TestMinorityIsGivenBack",
+	"Withdraw":  "redlock.TestLostHoldLeavesNothing",
 	"Quiet":     "redlock.TestWaiterDoesNotWakeItselfControl",
 	"LastWord":  "redlock.TestTakenAtOneMaster",
 	"Remember":  "redlock.TestRefusedIsRemembered",
@@ -78,7 +78,7 @@ var controls = map[string]string{
 	"Retake":    "redlock.TestLateWordOfALoss",
 	"Restarts":  "redlock.TestDelayedRestartControl",
 	"Heard":     "redlock.TestRestartBehindProxy",
-	"Replicas":  "integration_test/controls.TestControls/too few replicas",
+	"Replicas":  "integration_test.TestFailoverWithoutReplicas",
 	"Gaps":      "redlock.TestVisitedHoldIsLostControl",
 	"Begun":     "redlock.TestAskedBeforeTheWinControl",
 	"Anew":      "redlock.TestRollingRestartControl",

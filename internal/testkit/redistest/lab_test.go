@@ -1,13 +1,10 @@
 package redistest
 
 import (
-	"crypto/tls"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 )
 
@@ -43,42 +40,4 @@ func TestProgramsAreSortedAndOnce(t *testing.T) {
 		names = append(names, p.Name)
 	}
 	require.Equal(t, []string{"redis-6.0.16", "redis-8.6.3", "redis-8.10.0", "valkey-8.1.1"}, names)
-}
-
-func TestAClockMovesBothWaysAndTimesToLiveWithIt(t *testing.T) {
-	each(t, func(t *testing.T, bin Option, _ Program) {
-		s := Start(t, bin, Clock())
-		rdb, ctx := s.Client(t), t.Context()
-		require.NoError(t, rdb.Set(ctx, "short", "v", 100*time.Second).Err())
-		require.NoError(t, rdb.Set(ctx, "long", "v", 1000*time.Second).Err())
-		require.LessOrEqual(t, rdb.PTTL(ctx, "short").Val(), 100*time.Second, "control: as on the machine")
-		s.MoveClock(t, -50*time.Second)
-		require.Greater(t, rdb.PTTL(ctx, "short").Val(), 100*time.Second, "later by the server's clock")
-		s.MoveClock(t, 160*time.Second)
-		require.ErrorIs(t, rdb.Get(ctx, "short").Err(), redis.Nil, "110 s have passed on the server")
-		require.Equal(t, "v", rdb.Get(ctx, "long").Val())
-		ahead := time.Until(rdb.Time(ctx).Val())
-		require.Greater(t, ahead, 50*time.Second)
-		require.Less(t, ahead, 120*time.Second)
-	})
-}
-
-func TestTLSAsksForACertificateOfTheAuthority(t *testing.T) {
-	each(t, func(t *testing.T, bin Option, _ Program) {
-		certs := NewCerts(t)
-		s := Start(t, bin, TLS(certs))
-		ping := func(conf *tls.Config) error {
-			rdb := NewClient(t, s.TLSAddr(), func(o *redis.Options) { o.TLSConfig, o.MaxRetries = conf, -1 })
-			return rdb.Ping(t.Context()).Err()
-		}
-		require.NoError(t, ping(certs.Client()))
-		bare := certs.Client()
-		bare.Certificates = nil
-		require.Error(t, ping(bare), "no certificate")
-		stranger := NewCerts(t).Client()
-		require.ErrorContains(t, ping(stranger), "unknown authority")
-		stranger.RootCAs = certs.Client().RootCAs
-		require.Error(t, ping(stranger), "a certificate of another authority")
-		require.Error(t, ping(nil), "no TLS")
-	})
 }

@@ -67,13 +67,9 @@ func startSentinel(tb testing.TB, primary *Server) *Server {
 	return s
 }
 
-// sentinelConf writes the file for a first start on this port. At a restart the file is there, and
-// says by then what the Sentinel has learned: who the primary is now, and who the others are.
+// sentinelConf writes the file for a start on this port.
 func (s *Server) sentinelConf() (path string, err error) {
 	path = filepath.Join(s.dir, fmt.Sprintf("sentinel-%d.conf", s.port))
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
 	conf := fmt.Sprintf("port %d\nbind 127.0.0.1\ndir %q\nsentinel monitor %s 127.0.0.1 %d 2\n", s.port, s.dir,
 		SentinelMaster, s.watches) +
 		fmt.Sprintf("sentinel down-after-milliseconds %[1]s 600000\nsentinel failover-timeout %[1]s 2000\n",

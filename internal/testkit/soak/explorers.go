@@ -6,32 +6,37 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
 )
 
-// levels is the package by whose calls a test is known to explore, and explores are its functions of which one
-// is called then.
-const levels = "github.com/holdfast-go/holdfast/internal/testkit/level"
+// explores are the functions of which a test calls one that explores, by their packages: those of package level, and those of
+// other kits that draw a seed, or look for the level, for the tests that call them.
+var explores = map[string][]string{
+	testkit + "level":          {"Seed", "Rand", "ForSoak", "Soaking"},
+	testkit + "model":          {"Large"},
+	testkit + "model/fidelity": {"Like"},
+}
 
-var explores = []string{"Seed", "Rand", "ForSoak", "Soaking"}
+const testkit = "github.com/holdfast-go/holdfast/internal/testkit/"
 
 // explorers returns the tests below root that explore: the first of each folder, then the second of each, so that
 // a short soak has something of all.
 func explorers(root string) ([]test, error) {
 	byFolder := make(map[string][]string)
 	var folders []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(at string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return err
 		}
-		if name := d.Name(); path != root && (name[0] == '.' || name == "testdata" || name == "bin") {
+		if name := d.Name(); at != root && (name[0] == '.' || name == "testdata" || name == "bin") {
 			return filepath.SkipDir
 		}
-		names, err := exploring(path)
+		names, err := exploring(at)
 		if len(names) > 0 {
-			folder, _ := filepath.Rel(root, path)
+			folder, _ := filepath.Rel(root, at)
 			folders = append(folders, filepath.ToSlash(folder))
 			byFolder[filepath.ToSlash(folder)] = names
 		}
@@ -49,7 +54,7 @@ func explorers(root string) ([]test, error) {
 	return tests, err
 }
 
-// exploring returns the names of the tests in a folder that call package level, themselves or through
+// exploring returns the names of the tests in a folder that call one of [explores], themselves or through
 // functions and methods of the folder. Functions are told apart by their names alone, so one too many may be
 // found, and none is missed.
 func exploring(folder string) ([]string, error) {
@@ -58,7 +63,7 @@ func exploring(folder string) ([]string, error) {
 		return nil, err
 	}
 	calls := make(map[string][]string) // the names that a function mentions
-	direct := make(map[string]bool)    // functions that call package level
+	direct := make(map[string]bool)    // functions that call one of those
 	var tests []string
 	for _, file := range files {
 		text, err := os.ReadFile(file) //nolint:gosec // in the repository
@@ -69,7 +74,11 @@ func exploring(folder string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		known := slices.ContainsFunc(f.Imports, func(i *ast.ImportSpec) bool { return strings.Trim(i.Path.Value, `"`) == levels })
+		known := make(map[string][]string) // such functions, by the names of their packages
+		for _, i := range f.Imports {
+			imported := strings.Trim(i.Path.Value, `"`)
+			known[path.Base(imported)] = explores[imported]
+		}
 		for _, d := range f.Decls {
 			fn, ok := d.(*ast.FuncDecl)
 			if !ok || fn.Body == nil {
@@ -82,7 +91,7 @@ func exploring(folder string) ([]string, error) {
 			ast.Inspect(fn.Body, func(n ast.Node) bool {
 				switch n := n.(type) {
 				case *ast.SelectorExpr:
-					if of, ok := n.X.(*ast.Ident); ok && known && of.Name == "level" && slices.Contains(explores, n.Sel.Name) {
+					if of, ok := n.X.(*ast.Ident); ok && slices.Contains(known[of.Name], n.Sel.Name) {
 						direct[name] = true
 					}
 				case *ast.Ident:

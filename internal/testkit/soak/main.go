@@ -2,8 +2,8 @@
 //
 //	soak -overlay FILE 30m
 //
-// A test explores if it calls package level, itself or through functions of its package: it draws a
-// seed there, or says that it is for a soak. Nobody keeps a list. Tests run in turn, each in a process
+// A test explores if it draws a seed, looks for the level, or says that it is for a soak, itself or through functions of its package.
+// Nobody keeps a list of those. Tests run in turn, each in a process
 // of its own, as many at a time as there are cores. Each has a line when it fails, with the command that
 // replays it, and its output is kept in bin/soak.
 //

@@ -24,8 +24,8 @@ func (t test) String() string { return t.folder + "." + t.name }
 
 // replay is the command, in the root, that runs the test with a seed.
 func (t test) replay(seed uint64) string {
-	return fmt.Sprintf(`%s=%d go test -race -count=1 -overlay "$(go run ./internal/testkit/overlay)" -run '^%s$' ./%s`,
-		level.SeedEnv, seed, t.name, t.folder)
+	return fmt.Sprintf(`%s=1 %s=%d go test -race -count=1 -overlay "$(go run ./internal/testkit/overlay)" -run '^%s$' ./%s`,
+		level.SoakEnv, level.SeedEnv, seed, t.name, t.folder)
 }
 
 // verdict is what came of a run.
@@ -81,7 +81,7 @@ func (t test) run(ctx context.Context, logs string, seed uint64) verdict {
 func reason(out string, err error) string {
 	for line := range strings.Lines(out) {
 		line = strings.TrimSpace(line)
-		for _, sign := range []string{"Error:", "panic:", "DATA RACE", "violation", "leak:"} {
+		for _, sign := range []string{"Error:", "panic:", "DATA RACE", "leak:", "violation:"} {
 			if strings.Contains(line, sign) {
 				return line
 			}

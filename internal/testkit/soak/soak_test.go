@@ -22,6 +22,10 @@ func TestExploring(t *testing.T) {
 	names, err := exploring(example)
 	require.NoError(t, err)
 	require.Equal(t, []string{"TestFinds", "TestPasses"}, names)
+	names, err = exploring("../model/latch")
+	require.NoError(t, err)
+	require.Contains(t, names, "TestLatchModel", "its bounds are wider in a soak, by another package")
+	require.Contains(t, names, "TestLatchModelIsLikeTheScripts", "another package draws its seed")
 	names, err = exploring(".")
 	require.NoError(t, err)
 	require.Empty(t, names, "the tests here mention level, and do not explore")
@@ -62,7 +66,7 @@ func TestBuildFails(t *testing.T) {
 
 // TestReplay: the command names what a person needs, from the root.
 func TestReplay(t *testing.T) {
-	require.Equal(t, `HOLDFAST_SEED=7 go test -race -count=1 -overlay "$(go run ./internal/testkit/overlay)" -run '^TestX$' ./rlock`,
+	require.Equal(t, `HOLDFAST_SOAK=1 HOLDFAST_SEED=7 go test -race -count=1 -overlay "$(go run ./internal/testkit/overlay)" -run '^TestX$' ./rlock`,
 		test{folder: "rlock", name: "TestX"}.replay(7))
 	require.NoFileExists(t, filepath.Join(example, "ran"))
 }

@@ -2,6 +2,7 @@ package election
 
 import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -29,9 +30,7 @@ func (m *electing) candidate(s state, c int, out *steps) {
 	}
 	m.renews(s, c, out)
 	m.function(s, c, out)
-	if s.crashes > 0 && (cd.mode != away || cd.works > 0) {
-		n := s
-		n.crashes--
+	if n := s; model.Spend(&n.crashes) && (cd.mode != away || cd.works > 0) {
 		m.abandon(&n, c)
 		n.c[c] = candidate{gen: cd.gen, dead: true}
 		n.undo &^= (1<<gens - 1) << (c*gens + 1)
@@ -54,7 +53,7 @@ func (m *electing) ask(s *state, c int) {
 // won begins a leadership, which is announced.
 func (m *electing) won(s *state, c int, token, trust uint8) {
 	cd := &s.c[c]
-	cd.mode, cd.at, cd.token, cd.trust = announcing, sent, token, trust
+	cd.mode, cd.at, cd.token, cd.trust = announcing, server.Sent, token, trust
 	cd.mail, cd.stands, cd.renewed = 0, 0, 0
 	if m.off.Has(announces) {
 		m.leads(s, c)
@@ -86,9 +85,7 @@ func (m *electing) waits(s state, c int, out *steps) {
 	if m.ask(&n, c); n != s {
 		out.Step('A'+c, "polls", m.counts(), n)
 	}
-	if s.leaves > 0 {
-		n = s
-		n.leaves--
+	if n := s; model.Spend(&n.leaves) {
 		m.resign(&n, c)
 		out.Loud('A'+c, "its caller leaves", n)
 	}
@@ -97,7 +94,7 @@ func (m *electing) waits(s state, c int, out *steps) {
 // resign sends the release. The leadership is not trusted any more.
 func (m *electing) resign(s *state, c int) {
 	cd := &s.c[c]
-	cd.mode, cd.at, cd.trust, cd.renewed, cd.mail, cd.stands = resigning, sent, 0, 0, 0, 0
+	cd.mode, cd.at, cd.trust, cd.renewed, cd.mail, cd.stands = resigning, server.Sent, 0, 0, 0, 0
 }
 
 // commands are the announcement and the release of a candidate: executed, answered, given up.
@@ -105,41 +102,38 @@ func (m *electing) commands(s state, c int, out *steps) {
 	cd := &s.c[c]
 	n := s
 	nc := &n.c[c]
-	if cd.at == sent {
-		nc.at = done
+	if cd.at == server.Sent {
+		nc.at = server.Done
 		if a := m.run(&n, m.command(&s, c)); a.status == lua.Gone {
-			nc.at = gone
+			nc.at = server.Gone
 		}
 		out.Step('A'+c, "the server executes its command", m.counts(), n)
 	} else {
 		switch at := cd.at; {
 		case cd.mode == resigning:
 			n.finish(c, false)
-		case at == done:
-			nc.at = none
+		case at == server.Done:
+			nc.at = server.None
 			m.leads(&n, c)
 		default:
 			m.fails(&n, c)
 		}
 		out.Step('A'+c, "gets the answer", m.counts(), n)
 	}
-	if s.faults == 0 {
+	if !model.Spend(&s.faults) {
 		return
 	}
 	n = s
-	n.faults--
 	m.abandon(&n, c)
-	n.c[c].at = sent
+	n.c[c].at = server.Sent
 	out.Loud('A'+c, "hears nothing and sends again", n)
-	n = s
-	n.faults--
-	m.abandon(&n, c)
+	m.abandon(&s, c)
 	if cd.mode == announcing {
-		m.fails(&n, c)
+		m.fails(&s, c)
 	} else {
-		n.finish(c, true)
+		s.finish(c, true)
 	}
-	out.Loud('A'+c, "hears nothing and gives up", n)
+	out.Loud('A'+c, "hears nothing and gives up", s)
 }
 
 // command is what a candidate has under way.
@@ -154,8 +148,8 @@ func (m *electing) command(s *state, c int) request {
 // the bounds have no room for it, never.
 func (m *electing) abandon(s *state, c int) {
 	cd := &s.c[c]
-	if cd.at == sent && (cd.mode == announcing || cd.mode == resigning) &&
-		!model.Put(s.net[:], m.command(s, c), order) {
+	if cd.at == server.Sent && (cd.mode == announcing || cd.mode == resigning) &&
+		!model.Put(s.net[:], m.command(s, c)) {
 		m.cut++
 	}
 }
@@ -211,10 +205,8 @@ func (m *electing) renews(s state, c int, out *steps) {
 		if n != s {
 			out.Loud('A'+c, "renews", n)
 		}
-		if s.faults > 0 {
-			n = s
-			n.faults--
-			if model.Put(n.net[:], request{kind: renewal, id: s.id(c)}, order) {
+		if n := s; model.Spend(&n.faults) {
+			if model.Put(n.net[:], request{kind: renewal, id: s.id(c)}) {
 				out.Loud('A'+c, "renews, and that is late", n)
 			}
 		}
@@ -242,9 +234,7 @@ func (m *electing) function(s state, c int, out *steps) {
 		n.finish(c, false)
 	}
 	out.Step('A'+c, "its function returns", m.counts(), n)
-	if s.ends > 0 && cd.mode == leading {
-		n = s
-		n.ends--
+	if n := s; model.Spend(&n.ends) && cd.mode == leading {
 		n.c[c].wishes = 0
 		if m.off.Has(resignAfter) {
 			m.resign(&n, c)

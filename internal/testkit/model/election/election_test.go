@@ -11,21 +11,21 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // electing is the model. Time goes in ticks; a leadership is trusted for a tick less than its lease.
 type electing struct {
-	lease, claim, keep uint8 // ticks; keep is for how long an announcement lasts
-	wishes             [maxCandidates]uint8
-	watched            bool  // there is an observer
-	slow               bool  // which may know later, when time has passed
-	faults             uint8 // answers that do not come in time
-	crashes            uint8
-	leaves             uint8 // callers who give up while they wait
-	ends               uint8 // contexts of Run that end
-	breaks             uint8 // of the observer's connection
-	lapses             uint8 // claims that end unheard
-	forces             uint8 // deletions of the lock
-	losses             uint8 // of all keys
-	off                model.Defence
-	only               error // look for this violation alone
-	cut                int   // requests for which the bounds had no room
+	lease   uint8 // ticks; an announcement lasts for one more
+	wishes  [maxCandidates]uint8
+	watched bool  // there is an observer
+	slow    bool  // which may know later, when time has passed
+	faults  uint8 // answers that do not come in time
+	crashes uint8
+	leaves  uint8 // callers who give up while they wait
+	ends    uint8 // contexts of Run that end
+	breaks  uint8 // of the observer's connection
+	lapses  uint8 // claims that end unheard
+	forces  uint8 // deletions of the lock
+	losses  uint8 // of all keys
+	off     model.Defence
+	only    error // look for this violation alone
+	cut     int   // requests for which the bounds had no room
 }
 
 func (m *electing) start() state {
@@ -58,25 +58,33 @@ func (m electing) explore(off model.Defence, only error) (model.Report, error) {
 func (m *electing) counts() bool { return !m.watched || m.slow }
 
 // one leaves a scenario one candidate, for controls that have to see all states.
-func one(m electing) electing {
-	m.wishes = each{1, 0}
-	return m
+func one(s scenario) scenario {
+	s.In.wishes = each{1, 0}
+	return s
 }
 
-type each = [maxCandidates]uint8
+// claim is for how many ticks the lock is handed over.
+const claim = 2
+
+type (
+	each     = [maxCandidates]uint8
+	scenario = model.Scenario[electing]
+)
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	leads    = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 2}, leaves: 1, ends: 1, lapses: 1}
-	repeats  = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, faults: 2}
-	dies     = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 2}, crashes: 1, faults: 1}
-	forced   = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, forces: 1, faults: 1}
-	wiped    = electing{lease: 3, claim: 2, keep: 4, wishes: each{2, 1}, losses: 1, faults: 1}
-	watched  = electing{lease: 2, claim: 2, keep: 3, wishes: each{2, 1}, watched: true, breaks: 1}
-	unheard  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, faults: 1}
-	again    = electing{lease: 2, claim: 2, keep: 3, wishes: each{2, 0}, watched: true, faults: 1}
-	deserted = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, crashes: 1, breaks: 1}
-	deleted  = electing{lease: 2, claim: 2, keep: 3, wishes: each{1, 1}, watched: true, forces: 1, slow: true}
+	leads   = scenario{"leads", electing{lease: 3, wishes: each{2, 2}, leaves: 1, ends: 1, lapses: 1}}
+	repeats = scenario{"repeats", electing{lease: 3, wishes: each{2, 1}, faults: 2}}
+	dies    = scenario{"dies", electing{lease: 3, wishes: each{2, 2}, crashes: 1, faults: 1}}
+	forced  = scenario{"forced", electing{lease: 3, wishes: each{2, 1}, forces: 1, faults: 1}}
+	wiped   = scenario{"server forgets", electing{lease: 3, wishes: each{2, 1}, losses: 1, faults: 1}}
+	watched = scenario{"watched", electing{lease: 2, wishes: each{2, 1}, watched: true, breaks: 1}}
+	unheard = scenario{"watched, and loses requests", electing{lease: 2, wishes: each{1, 1}, watched: true, faults: 1}}
+	again   = scenario{"watched, and the same process again", electing{lease: 2, wishes: each{2, 0}, watched: true,
+		faults: 1}}
+	deserted = scenario{"watched, and dies", electing{lease: 2, wishes: each{1, 1}, watched: true, crashes: 1, breaks: 1}}
+	deleted  = scenario{"watched, and forced", electing{lease: 2, wishes: each{1, 1}, watched: true, forces: 1,
+		slow: true}}
 )
 
 // large are the bounds of this level: those for a longer look, if model.Large says so. With
@@ -85,7 +93,7 @@ func large(m electing) electing {
 	if testing.Short() && m.wishes[1] > 0 {
 		m.wishes = each{1, 1}
 		if m.watched && m.breaks == 0 || m.crashes > 0 && m.watched {
-			m = one(m)
+			m.wishes = each{1, 0}
 		}
 	}
 	if !model.Large() {
@@ -93,7 +101,7 @@ func large(m electing) electing {
 	}
 	switch {
 	case m.watched && m.wishes == (each{1, 1}):
-		m.lease, m.keep = 3, 4
+		m.lease = 3
 	case m.watched && m.breaks > 0: // it is large as it is
 	case m.crashes > 0:
 		m.ends++
@@ -107,16 +115,93 @@ func large(m electing) electing {
 
 // TestElectionModel: in no state that can be reached is a promise broken.
 func TestElectionModel(t *testing.T) {
-	model.Run(t, "election model", electing.explore, []model.Scenario[electing]{
-		{"leads", large(leads)},
-		{"repeats", large(repeats)},
-		{"dies", large(dies)},
-		{"forced", large(forced)},
-		{"server forgets", large(wiped)},
-		{"watched", large(watched)},
-		{"watched, and loses requests", large(unheard)},
-		{"watched, and dies", large(deserted)},
-		{"watched, and the same process again", large(again)},
-		{"watched, and forced", large(deleted)},
+	model.Run(t, "election model", electing.explore, large, leads, repeats, dies, forced, wiped,
+		watched, unheard, deserted, again, deleted)
+}
+
+// What must never be.
+var (
+	errBeside    = model.Must.Never("a process campaigns while its function is at work")
+	errFunctions = model.Must.Never("two functions of one process are at work")
+	errLeft      = model.Must.Never("what a leader said stands when it has resigned")
+	errUntrue    = model.Must.Never("an observer is told of a leader that does not lead")
+	errBackwards = model.Must.Never("an observer is told of an earlier leader after a later one")
+	errUnheld    = model.Must.Never("who does not hold the lock has announced itself")
+	errToken     = model.Must.Never("a leader's token is not greater than all before it")
+	errUnknown   = model.Must.Never("what the present leader said is not what is told")
+	errEndless   = model.Must.Never("an announcement has no end")
+	errKept      = model.Must.Never("the lock is held for nobody, and nothing is on its way that would free it")
+	errCut       = model.Must.Never("a leader trusts what the server does not know")
+	errSilent    = model.Must.Never("a leader leads that has not announced itself")
+	errTwo       = model.Must.Never("two lead, and both trust it")
+	errWork      = model.Must.Never("two functions are at work that have not lost their leadership")
+)
+
+func (m *electing) check(s *state) error {
+	broken := s.wrong
+	broken.If(s.announced && (s.said != s.token || s.saidBy != s.owner), errUnknown)
+	broken.If(s.said != 0 && (s.saidTTL == 0 || s.saidTTL > m.lease+1), errEndless)
+	broken.If(!m.cared(s), errKept)
+	if s.harmed {
+		return model.Must.First(broken, m.only)
+	}
+	for c := range s.c {
+		cd := &s.c[c]
+		trusts := cd.trust > 0 && (cd.mode == leading || cd.mode == announcing)
+		broken.If(trusts && s.owner != s.id(c), errCut)
+		broken.If(trusts && cd.mode == leading && !s.announced, errSilent)
+	}
+	a, b := &s.c[0], &s.c[1]
+	broken.If(a.mode == leading && b.mode == leading && a.trust > 0 && b.trust > 0, errTwo)
+	broken.If(a.works > 0 && b.works > 0 && !a.lost && !b.lost, errWork)
+	return model.Must.First(broken, m.only)
+}
+
+// cared reports whether somebody cares for the lock that is held.
+func (m *electing) cared(s *state) bool {
+	c, _ := ownerOf(max(s.owner, 1))
+	return s.owner == 0 || s.c[c].dead || s.id(c) == s.owner && s.c[c].mode != away || s.undo&(1<<s.owner) != 0 ||
+		model.Count(s.net[:], func(r request) bool { return r.kind == release && r.id == s.owner }) > 0
+}
+
+// observed is a goal: what was told last is so.
+func observed(s *state) bool {
+	now := uint8(0)
+	if s.said != 0 && s.owner == s.saidBy {
+		now = s.said
+	}
+	return s.o.began && s.o.last == now
+}
+
+// calm is a goal: all who have campaigned have led, or have left.
+func calm(s *state) bool { return s.c[0].mode == away && s.c[1].mode == away }
+
+// TestElectionModelControls: without any one of the defences there is a way to break a promise.
+func TestElectionModelControls(t *testing.T) {
+	model.Controls(t, "election model", electing.explore, []model.Control[electing]{
+		{"grant: each has a token of its own", newToken, leads, errToken},
+		{"announce: by the holder only, and not in place of a later one", holderOnly | notOlder, repeats, errUnknown},
+		{"announce: by the holder only", holderOnly, repeats, errUnheld},
+		{"announce: not in place of a later one", notOlder | freshTerm, again, errBackwards},
+		{"announce: what is said has an end", saidEnds, leads, errEndless},
+		{"announce: observers are told", tellsAnnounce, one(watched), model.ErrStuck},
+		{"release: what was said goes with the lock", releaseDeletes, leads, errLeft},
+		{"release: only of the holder", releaseOwner, leads, errUnknown},
+		{"release: observers are told", tellsRelease, one(watched), model.ErrStuck},
+		{"renew: what was said lasts for longer too", renewSaid, leads, errUnknown},
+		{"leader: who said it holds the lock", leaderHolds, deserted, errUntrue},
+		{"client: each campaign has an owner id of its own", freshTerm, again, errUntrue},
+		{"client: who cannot announce itself gives the leadership back", givesBack, repeats, errKept},
+		{"client: a leader leads when it has announced itself", announces, leads, errSilent},
+		{"client: a leader's context ends by its own clock", deadline, leads, errTwo},
+		{"the same, where nobody has the lock yet", deadline, leads, errCut},
+		{"Run: it waits for the function before it campaigns", waitLead, leads, errBeside},
+		{"the same, when it leads again", waitLead, leads, errFunctions},
+		{"Run: and before it resigns", resignAfter, leads, errWork},
+		{"observer: a message makes it look", hears, one(watched), model.ErrStuck},
+		{"observer: it looks when it listens", looksFirst, one(watched), model.ErrStuck},
+		{"observer: and when it listens again", looksAgain, one(watched), model.ErrStuck},
+		{"observer: and when the lease would have ended", looksEnd, one(deserted), model.ErrStuck},
+		{"observer: and when it got no answer", retries, one(unheard), model.ErrStuck},
 	})
 }

@@ -8,7 +8,5 @@
 //
 // What a run leaves at the server is given back by one piece of work for all of it.
 //
-// Left out: re-entry (an owner holds once), waiters of Redisson, and clocks that go at different
-// speeds. A request that is not late travels in no time, because its sender does nothing that
-// depends on its being on the way.
+// Left out: re-entry (an owner holds once), waiters of Redisson, and what package line leaves out.
 package fair

@@ -20,6 +20,14 @@ type Key struct {
 	TTL   uint8 // ticks; Some: any
 }
 
+// KeyIf is a key that must be there, or must not.
+func KeyIf(there bool, name string, value any, ttl uint8) Key {
+	if there {
+		return Key{name, value, ttl}
+	}
+	return Key{Name: name}
+}
+
 // Some is any time to live but an endless one.
 const Some = model.Endless - 1
 
@@ -98,8 +106,9 @@ func ticksOfMillis(ms int64) uint8 {
 	return Ticks(time.Duration(ms) * time.Millisecond)
 }
 
-// Compare says how the keys at the server, or the last reply, differ from what the model expects.
-func (s *Side) Compare(keys ...Key) string {
+// compare says how the keys at the server, or the last reply, differ from what the model expects; "" if they
+// do not.
+func (s *Side) compare(keys ...Key) string {
 	if s.names = Names(keys); s.wrong != "" {
 		return s.wrong
 	}

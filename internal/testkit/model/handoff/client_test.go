@@ -1,6 +1,9 @@
 package handoff
 
-import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
 
 func (m *hand) next(s state, out *steps) {
 	for c := range maxClients {
@@ -47,10 +50,9 @@ func (m *hand) wants(s state, c int, out *steps) {
 
 // tryBeside are attempts of owners that do not wait for the one in front.
 func (m *hand) tryBeside(s state, c int, out *steps) {
-	if s.tries == 0 || s.clients[c].mode == idle || s.clients[c].try.at != server.None {
+	if s.clients[c].mode == idle || s.clients[c].try.at != server.None || !model.Spend(&s.tries) {
 		return
 	}
-	s.tries--
 	for o := range uint8(maxOwners) {
 		n := s
 		cl := &n.clients[c]
@@ -153,7 +155,7 @@ func (m *hand) handOn(s state, c int, out *steps) {
 
 // gets gives the holder its token.
 func (m *hand) gets(s *state, c int, token uint8) {
-	s.wrong.If(token <= s.top, errToken)
+	s.wrong.If(token <= s.top, model.ErrToken)
 	s.top = max(s.top, token)
 }
 

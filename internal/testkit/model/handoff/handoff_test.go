@@ -8,16 +8,145 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
+// Defences of the client; those of the scripts are the server's.
+const (
+	believesPass model.Defence = server.Own << iota // "not held" is not believed while a pass is under way
+	handedFresh                                     // an id that was handed away from is not used again
+	halfLease                                       // nothing is handed on in the second half of a lease
+	passReleases                                    // a pass that released hands nothing on
+	strayGrant                                      // a grant with a straggler is not handed on
+	strayPass                                       // nor one whose pass has one
+	leaverGives                                     // who leaves when it is handed the lock gives it back
+	ownDeadline                                     // trust ends by the client's own clock
+)
+
+// command is a command under way, by its newest attempt.
+type command struct {
+	kind   uint8 // acquire, passing, release, recount, renewal
+	at     uint8 // server.None, server.Sent, ...
+	age    uint8 // ticks since it was sent
+	lo, hi uint8 // tokens
+	owner  uint8
+	again  bool
+}
+
+// Kinds of calls and messages.
+const (
+	acquire uint8 = iota + 1
+	recount
+	release
+	renewal
+	undoer  // releases in the background, one after another
+	passing // also what the client does then
+)
+
+// What a client does, beside passing.
+const (
+	idle    uint8 = iota
+	trying        // wants the lock: an acquire is under way, or it was refused and waits
+	holding       // its trust is at least 1
+	leaving       // its last release is under way
+)
+
+// client is a process. One of its owners is in front; the others want nothing or wait behind it.
+type client struct {
+	mode    uint8 // idle, trying, holding, leaving or passing
+	front   uint8 // the owner in front, from 1
+	gens    [maxOwners]uint8
+	waits   [maxOwners]bool
+	wishes  [maxOwners]uint8
+	listens bool  // it was refused and has subscribed
+	stray   bool  // of the grant in front
+	entered bool  // the holder has re-entered once
+	id      uint8 // as which the server knows the owner in front; of one that was handed the lock, that of the first
+
+	// Its tenure.
+	trust uint8
+	next  uint8
+	last  uint8
+	op    command
+	renew command // the watchdog's
+
+	try command // of an owner that does not wait for those in front
+}
+
+// retire has an id not be used again.
+func (cl *client) retire(c int, id uint8) {
+	for o := range uint8(maxOwners) {
+		if ownerID(c, o, cl.gens[o]) == id {
+			cl.gens[o]++
+		}
+	}
+}
+
+// message is a request that nobody waits for any more, or an undo.
+type message struct {
+	kind  uint8
+	owner uint8
+	step  uint8 // of an undo
+	again bool
+}
+
+const (
+	maxClients  = 2
+	maxOwners   = 2
+	gens        = 4
+	maxMessages = 3
+)
+
+type state struct {
+	wrong   model.Broken
+	crashed uint32 // ids whose process died
+	server.Keys
+	clients [maxClients]client
+	net     [maxMessages]message
+	top     uint8      // the greatest token that a holder had
+	full    model.Full // the bounds have no room for what the step leaves behind
+	faults  uint8
+	crashes uint8
+	tries   uint8 // that owners may still make beside the one in front
+}
+
+type steps = model.Steps[state]
+
+// ownerID is the name of an owner; 0 is none.
+func ownerID(c int, owner, gen uint8) uint8 { return (uint8(c)*maxOwners+owner)*gens + gen + 1 } //nolint:gosec // few
+
+func clientOf(id uint8) int { return int(id-1) / (maxOwners * gens) }
+
+// settle makes states equal that differ only in what matters to nobody any more: tokens count from
+// the least that is still known, and what an unanswered or refused command does not have is zero.
+func (s *state) settle() bool {
+	for c := range s.clients {
+		cl := &s.clients[c]
+		if cl.next > cl.last {
+			cl.next, cl.last = 0, 0
+		}
+		cl.try.age, cl.try.lo, cl.try.hi = 0, 0, 0
+		for _, h := range []*command{&cl.op, &cl.renew} {
+			if h.at == server.Denied || h.at == server.Gone {
+				h.age = 0
+			}
+		}
+	}
+	known := []*uint8{&s.Token, &s.top}
+	for c := range s.clients {
+		cl := &s.clients[c]
+		known = append(known, &cl.next, &cl.last, &cl.op.lo, &cl.op.hi)
+	}
+	if s.top != 0 {
+		model.Rebase(known)
+	}
+	return bool(!s.full)
+}
+
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// hand is the model of a lock that is handed on within clients: what the plain lock's model leaves
-// out for its size. Client A has two owners, and all that goes wrong happens to it; B has one, and
-// is who is harmed.
+// hand is the model within bounds. Time goes in ticks; a hold is trusted for a tick less than its lease.
 type hand struct {
-	lease    uint8 // ticks
-	block    uint8
-	wishes   [maxOwners]uint8 // of A's owners
-	rival    uint8            // wishes of B's owner
+	lease    uint8  // ticks
+	wishes   wishes // of A's owners
+	rival    uint8  // wishes of B's owner
 	faults   uint8
 	messages int
 	crashes  uint8
@@ -43,14 +172,20 @@ func (m hand) explore(off model.Defence, only error) (model.Report, error) {
 	})
 }
 
-var (
-	once = [maxOwners]uint8{1, 1}
+type (
+	wishes   = [maxOwners]uint8
+	scenario = model.Scenario[hand]
+)
 
-	hands       = hand{lease: 3, block: 2, wishes: once, rival: 1, enters: true}
-	loseReplies = hand{lease: 3, block: 2, wishes: once, rival: 1, faults: 1, messages: 1, brief: true}
-	repeats     = hand{lease: 3, block: 2, wishes: [maxOwners]uint8{2, 1}, faults: 1, messages: 1}
-	besides     = hand{lease: 3, block: 2, wishes: once, faults: 1, messages: 1, tries: 1}
-	ending      = hand{lease: 4, block: 2, wishes: once, rival: 1, crashes: 1, leavers: true, brief: true}
+// block is the number of tokens that a grant reserves.
+const block = 2
+
+var (
+	hands       = scenario{"hands", hand{lease: 3, wishes: wishes{1, 1}, rival: 1, enters: true}}
+	loseReplies = scenario{"loses", hand{lease: 3, wishes: wishes{1, 1}, rival: 1, faults: 1, messages: 1, brief: true}}
+	repeats     = scenario{"again", hand{lease: 3, wishes: wishes{2, 1}, faults: 1, messages: 1}}
+	besides     = scenario{"besides", hand{lease: 3, wishes: wishes{1, 1}, faults: 1, messages: 1, tries: 1}}
+	ending      = scenario{"ends", hand{lease: 4, wishes: wishes{1, 1}, rival: 1, crashes: 1, leavers: true, brief: true}}
 )
 
 // large are the bounds of this level: those for a longer look, if model.Large says so.
@@ -73,26 +208,50 @@ func large(m hand) hand {
 
 // TestHandModel: in no state that can be reached is a promise broken.
 func TestHandModel(t *testing.T) {
-	model.Run(t, "hand-off model", hand.explore, []model.Scenario[hand]{
-		{"hands", large(hands)},
-		{"loses", large(loseReplies)},
-		{"again", large(repeats)},
-		{"besides", large(besides)},
-		{"ends", large(ending)},
-	})
+	model.Run(t, "hand-off model", hand.explore, large, hands, loseReplies, repeats, besides, ending)
 }
 
 // TestHandModelControls: without any one of the defences there is a way to break a promise.
 func TestHandModelControls(t *testing.T) {
-	model.Controls(t, "hand-off model", hand.explore, []model.Control[hand, model.Defence]{
-		{"the tokens of a block are reserved at the grant", server.Reserved, hands, errToken},
-		{"\"not held\" is not believed while a pass is under way", believesPass, hands, errFalse},
-		{"an id that was handed away from is not used again", handedFresh, besides, errTwo},
+	model.Controls(t, "hand-off model", hand.explore, []model.Control[hand]{
+		{"the tokens of a block are reserved at the grant", server.Reserved, hands, model.ErrToken},
+		{"\"not held\" is not believed while a pass is under way", believesPass, hands, model.ErrFalse},
+		{"an id that was handed away from is not used again", handedFresh, besides, model.ErrTwo},
 		{"nothing is handed on in the second half of a lease", halfLease, ending, errShort},
-		{"a pass that released hands nothing on", passReleases, hands, errTwo},
-		{"a grant with a straggler is not handed on", strayGrant, loseReplies, errLeft},
-		{"nor one whose pass has a straggler", strayPass, loseReplies, errTwo},
-		{"who leaves when it is handed the lock gives it back", leaverGives, ending, errLeft},
-		{"trust ends by the client's own clock", ownDeadline, hands, errTwo},
+		{"a pass that released hands nothing on", passReleases, hands, model.ErrTwo},
+		{"a grant with a straggler is not handed on", strayGrant, loseReplies, model.ErrLeft},
+		{"nor one whose pass has a straggler", strayPass, loseReplies, model.ErrTwo},
+		{"who leaves when it is handed the lock gives it back", leaverGives, ending, model.ErrLeft},
+		{"trust ends by the client's own clock", ownDeadline, hands, model.ErrTwo},
 	})
+}
+
+// What must never be, beside what package model lists.
+var errShort = model.Must.Never("the lock is handed on with less than half of the lease left")
+
+func (m *hand) check(s *state) error {
+	broken := s.wrong
+	broken.If(s.clients[0].mode == holding && s.clients[1].mode == holding, model.ErrTwo)
+	for c := range s.clients {
+		cl := &s.clients[c]
+		broken.If(cl.mode == holding && cl.id != s.Owner, model.ErrCut)
+	}
+	broken.If(m.brief && !s.cared(), model.ErrLeft)
+	return model.Must.First(broken, m.only)
+}
+
+// cared: whoever the lock is held by uses it, or gives it back, or is dead.
+func (s *state) cared() bool {
+	if s.Owner == 0 || s.crashed&(1<<s.Owner) != 0 {
+		return true
+	}
+	cl := &s.clients[clientOf(s.Owner)]
+	return cl.id == s.Owner || cl.try.owner == s.Owner ||
+		model.Count(s.net[:], func(r message) bool { return r.owner == s.Owner }) > 0
+}
+
+// free is the goal.
+func (m *hand) free(s *state) bool {
+	return s.Owner == 0 && s.net[0] == (message{}) && s.clients[0].mode == idle && s.clients[1].mode == idle &&
+		s.clients[0].try.at == server.None
 }

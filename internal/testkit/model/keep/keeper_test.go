@@ -1,6 +1,9 @@
 package keep
 
-import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
 
 // keeper is what A does.
 func (m *keeping) keeper(s state, out *steps) {
@@ -106,7 +109,7 @@ func (s *state) send(kind uint8) {
 
 // gets notes the token of a new holder.
 func (s *state) gets(token uint8) {
-	s.wrong.If(token <= s.top && !s.forced, errToken)
+	s.wrong.If(token <= s.top && !s.forced, model.ErrToken)
 	s.top = max(s.top, token)
 }
 
@@ -180,37 +183,33 @@ func (m *keeping) passed(s *state, at uint8, again bool, left uint8) {
 func (m *keeping) hearing(s state, out *steps) {
 	a := &s.a
 	switch {
-	case a.box == off && (a.mode == holding || a.mode == passing || a.mode == kept):
+	case a.box == model.Off && (a.mode == holding || a.mode == passing || a.mode == kept):
 		n := s
-		n.a.box = on
+		n.a.box = model.On
 		out.Quiet('A', "its mailbox is subscribed", n)
-	case a.box == on:
+	case a.box == model.On:
 		n := s
-		n.a.box = heard
+		n.a.box = model.Heard
 		n.look(m, true)
 		out.Quiet('A', "hears from its mailbox", n)
-	case a.box == broken:
+	case a.box == model.Severed:
 		n := s
-		n.a.box = off
+		n.a.box = model.Off
 		n.look(m, false)
 		out.Quiet('A', "notices that the connection of its mailbox is broken", n)
 	}
-	if a.box == heard && a.calls > 0 {
+	if a.box == model.Heard && a.calls > 0 {
 		n := s
 		n.a.calls = 0
 		n.heard(m, false)
 		out.Quiet('A', "is called", n)
-		if s.silent > 0 {
-			n = s
-			n.silent--
+		if n := s; model.Spend(&n.silent) {
 			n.a.calls = 0
 			out.Loud(0, "a call is lost without a word", n)
 		}
 	}
-	if s.breaks > 0 && (a.box == on || a.box == heard) {
-		n := s
-		n.breaks--
-		n.a.box, n.a.calls = broken, 0
+	if n := s; model.Spend(&n.breaks) && a.box.Up() {
+		n.a.box, n.a.calls = model.Severed, 0
 		out.Loud(0, "the connection of A's mailbox breaks", n)
 	}
 }
@@ -236,7 +235,7 @@ func (s *state) heard(m *keeping, missed bool) {
 
 // call is a message to A's mailbox. A second one under way says no more than the first.
 func (s *state) call() {
-	if s.a.box == on || s.a.box == heard {
+	if s.a.box.Up() {
 		s.a.calls = 1
 	}
 }

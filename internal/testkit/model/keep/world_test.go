@@ -119,7 +119,7 @@ func (m *keeping) run(s *state, r request, again bool) (a server.Answer) {
 	case acquire:
 		a = s.Acquire(m.off, r.id, m.lease, 1, again)
 	case pass:
-		a = s.Pass(m.off, r.id, m.lease, m.block, s.b.listens)
+		a = s.Pass(m.off, r.id, m.lease, block, s.b.listens)
 	case release:
 		a = s.Release(m.off, r.id)
 	}
@@ -133,7 +133,7 @@ func (m *keeping) network(s state, out *steps) {
 		n := s
 		n.undo = 0
 		m.run(&n, request{release, s.undo}, false)
-		model.Change(n.net[:], order, func(r request) (request, bool) {
+		model.Change(n.net[:], func(r request) (request, bool) {
 			return r, r.id != s.undo // it is repeated for as long as any of these may arrive
 		})
 		out.Quiet('A', "an undo releases", n)
@@ -148,16 +148,14 @@ func (m *keeping) network(s state, out *steps) {
 	if a := &s.a; s.faults > 0 && a.at != server.None {
 		n := s
 		n.faults--
-		if a.at != server.Sent || model.Put(n.net[:], a.op, order) {
+		if a.at != server.Sent || model.Put(n.net[:], a.op) {
 			n.a.at, n.a.age, n.a.again, n.a.lo, n.a.hi = server.Sent, 0, true, 0, 0
 			out.Loud('A', "hears nothing and sends again", n)
 		} else {
 			m.cut++
 		}
 	}
-	if s.forces > 0 && s.Owner != 0 && s.Owner != theirs {
-		n := s
-		n.forces--
+	if n := s; model.Spend(&n.forces) && s.Owner != 0 && s.Owner != theirs {
 		n.forced = true
 		m.run(&n, request{release, s.Owner}, false)
 		n.call()

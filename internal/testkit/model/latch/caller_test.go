@@ -2,14 +2,68 @@ package latch
 
 import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 	"github.com/holdfast-go/holdfast/lua"
 )
+
+// next takes every step that can be taken in s.
+func (m *latching) next(s state, out *steps) {
+	for c := range s.clients {
+		m.caller(s, c, out)
+	}
+	m.others(s, out)
+	m.waits(s, out)
+	m.network(s, out)
+	m.time(s, out)
+}
+
+// network is what happens to requests that no caller waits for.
+func (m *latching) network(s state, out *steps) {
+	for i, r := range model.Under(s.net[:]) {
+		n := s
+		model.Take(n.net[:], i)
+		out.Loud(0, "a late request is lost", n)
+		m.run(&n, r, m.stays[r.call/perClient])
+		out.Loud(0, "a late request arrives", n)
+	}
+}
+
+// time is a tick. It does not pass while an answer is overdue: whoever gets none then has sent again
+// or given up.
+func (m *latching) time(s state, out *steps) {
+	n := s
+	for c := range n.clients {
+		cl := &n.clients[c]
+		if cl.at == server.None {
+			continue
+		}
+		if cl.op.age == limit {
+			return
+		}
+		cl.op.age++
+		cl.age = min(cl.age+1, budget+1)
+	}
+	if s.gate.at == looked {
+		return
+	}
+	n.wrong.If(n.tick() && s.due > 1 && s.due != model.Endless, errSooner)
+	model.Less(&n.due)
+	if n.gate.at == asleep {
+		model.Less(&n.gate.timer)
+	}
+	model.Change(n.net[:], func(r request) (request, bool) {
+		late := r.age >= limit && !m.off.Has(lateness)
+		r.age = min(r.age+1, limit+1)
+		return r, !late
+	})
+	out.Step(0, "time passes", m.rest != model.Endless, n)
+}
 
 // caller is what a client that calls does.
 func (m *latching) caller(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	switch cl.at {
-	case none:
+	case server.None:
 		if cl.wishes > 0 {
 			for kind := set; kind < kinds; kind++ {
 				n := s
@@ -18,28 +72,26 @@ func (m *latching) caller(s state, c int, out *steps) {
 			}
 		}
 		return
-	case sent:
+	case server.Sent:
 		n := s
 		nc := &n.clients[c]
 		if a := m.run(&n, cl.op, m.stays[c]); a.status == lua.Done {
-			nc.at, nc.said = answered, a.n
+			nc.at, nc.said = server.Done, a.n
 		} else {
 			nc.op.age = 0 // refused, and sent again
 		}
 		out.Loud('A'+c, "the server executes its call", n)
-	case answered:
+	case server.Done:
 		n := s
 		n.judgeAnswer(c)
 		n.end(c, returned)
 		out.Loud('A'+c, "gets the answer", n)
 	}
-	if s.faults > 0 {
-		n := s
-		n.faults--
+	if n := s; model.Spend(&n.faults) {
 		m.abandon(&n, c)
-		if cl.age <= m.budget {
+		if cl.age <= budget {
 			nc := &n.clients[c]
-			nc.at, nc.op.age, nc.said = sent, 0, 0
+			nc.at, nc.op.age, nc.said = server.Sent, 0, 0
 			out.Loud('A'+c, "hears nothing and sends again", n)
 		}
 		n = s
@@ -48,9 +100,7 @@ func (m *latching) caller(s state, c int, out *steps) {
 		n.end(c, unsure)
 		out.Loud('A'+c, "hears nothing and gives up", n)
 	}
-	if s.crashes > 0 {
-		n := s
-		n.crashes--
+	if n := s; model.Spend(&n.crashes) {
 		m.abandon(&n, c)
 		n.end(c, unsure)
 		n.clients[c].wishes = 0
@@ -67,13 +117,13 @@ func (s *state) begin(m *latching, c int, kind uint8) {
 	}
 	cl.wishes--
 	cl.begun++
-	cl.at, cl.op, cl.age = sent, request{kind: kind, call: call, id: id}, 0
+	cl.at, cl.op, cl.age = server.Sent, request{kind: kind, call: call, id: id}, 0
 }
 
 // abandon leaves an attempt without an answer to the network: it may arrive at any time from here
 // on, or never. Where the bounds have no room for it, never.
 func (m *latching) abandon(s *state, c int) {
-	if cl := &s.clients[c]; cl.at == sent && !model.Put(s.net[:], cl.op, order) {
+	if cl := &s.clients[c]; cl.at == server.Sent && !model.Put(s.net[:], cl.op) {
 		m.cut++
 	}
 }
@@ -108,12 +158,12 @@ func (m *latching) run(s *state, r request, stay uint8) answer {
 }
 
 func (m *latching) terms(stay uint8) terms {
-	return terms{off: m.off, limit: m.limit, more: 2 * m.budget, count: m.count, stay: stay}
+	return terms{off: m.off, limit: limit, more: 2 * budget, count: m.count, stay: stay}
 }
 
 // announce is a message to all who listen.
 func (m *latching) announce(s *state, told bool) {
-	if told && (s.gate.link == on || s.gate.link == heard) {
+	if told && s.gate.link.Up() {
 		s.gate.mail = true
 	}
 }
@@ -140,9 +190,7 @@ func (m *latching) others(s state, out *steps) {
 	if s.redisson > 0 {
 		m.redissons(s, out)
 	}
-	if s.untold > 0 && s.count > 0 {
-		n := s
-		n.untold--
+	if n := s; model.Spend(&n.untold) && s.count > 0 {
 		n.count, n.ttl = 0, 0
 		out.Loud(0, "somebody deletes the key, and tells nobody", n)
 	}

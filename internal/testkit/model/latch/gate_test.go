@@ -25,9 +25,7 @@ func (m *latching) waits(s state, out *steps) {
 		n := s
 		n.gate.at, n.gate.left, n.gate.lasts = looked, s.count, s.ttl
 		out.Quiet('W', "the server executes its look", n)
-		if s.faults > 0 { // and is repeated, or ends the waits with an error
-			n = s
-			n.faults--
+		if n := s; model.Spend(&n.faults) { // and is repeated, or ends the waits with an error
 			for i := range n.waiters {
 				if n.waiters[i].some {
 					n.waiters[i] = waiter{wishes: n.waiters[i].wishes}
@@ -59,7 +57,7 @@ func (s *state) join(m *latching, i int) {
 	w.waits = true
 	switch {
 	case s.gate.at == closed:
-		s.gate.wake = s.gate.link == heard // the token of a confirmed channel
+		s.gate.wake = s.gate.link == model.Heard // the token of a confirmed channel
 		s.gate.timer = m.rest
 		s.look()
 	case !m.off.Has(kicks):
@@ -120,35 +118,33 @@ func (m *latching) links(s state, out *steps) {
 	g := &s.gate
 	n := s
 	switch {
-	case g.link == off && g.at != closed:
-		n.gate.link = on
+	case g.link == model.Off && g.at != closed:
+		n.gate.link = model.On
 		out.Quiet('W', "the server subscribes it", n)
-	case g.link == off:
+	case g.link == model.Off:
 		return
-	case g.link == on:
-		n.gate.link, n.gate.anew = heard, true
+	case g.link == model.On:
+		n.gate.link, n.gate.anew = model.Heard, true
 		n.gate.wake = g.at != closed && (g.wake || !g.anew && !m.off.Has(looksFirst) || g.anew && !m.off.Has(looksAgain))
 		out.Quiet('W', "knows that it listens", n)
-	case g.link == broken:
-		n.gate.link = off
+	case g.link == model.Severed:
+		n.gate.link = model.Off
 		n.gate.wake = g.at != closed
 		out.Quiet('W', "notices that its connection is broken", n)
 	}
-	if g.link == heard && g.mail {
+	if g.link == model.Heard && g.mail {
 		n = s
 		n.gate.mail = false
 		n.gate.wake = g.wake || g.at != closed && !m.off.Has(hears)
 		out.Quiet('W', "gets a message", n)
 	}
-	if g.at == closed && g.link == heard {
+	if g.at == closed && g.link == model.Heard {
 		n = s
-		n.gate.link, n.gate.anew, n.gate.mail = off, false, false
+		n.gate.link, n.gate.anew, n.gate.mail = model.Off, false, false
 		out.Quiet('W', "its subscription ends", n)
 	}
-	if s.breaks > 0 && (g.link == on || g.link == heard) {
-		n = s
-		n.breaks--
-		n.gate.link, n.gate.mail = broken, false
+	if n := s; model.Spend(&n.breaks) && g.link.Up() {
+		n.gate.link, n.gate.mail = model.Severed, false
 		out.Loud(0, "W's connection breaks", n)
 	}
 }

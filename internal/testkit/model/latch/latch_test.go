@@ -12,8 +12,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // latching is the model. Time goes in ticks.
 type latching struct {
-	limit    uint8             // ticks for which a request may be under way
-	budget   uint8             // ticks for which a call is repeated
 	count    uint8             // that is set
 	stays    [maxClients]uint8 // ticks that a latch stays without a word, by client
 	rest     uint8             // ticks after which a gate looks without a reason; 0: that is left out
@@ -58,35 +56,41 @@ func (m latching) explore(off model.Defence, only error) (model.Report, error) {
 
 // one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
 // many states.
-func one(m latching) latching {
-	if m.anyWaiter() {
-		m.waiters = each{1, 0}
+func one(s scenario) scenario {
+	if s.In.anyWaiter() {
+		s.In.waiters = each{1, 0}
 	}
-	if m.wishes != (each{}) {
-		m.wishes = each{1, 0}
+	if s.In.wishes != (each{}) {
+		s.In.wishes = each{1, 0}
 	}
-	return m
+	return s
 }
 
 func (m *latching) anyWaiter() bool { return m.waiters != [maxWaiters]uint8{} }
 
-type each = [maxClients]uint8
+// Ticks for which a request may be under way, and for which a call is repeated.
+const limit, budget = 1, 1
+
+type (
+	each     = [maxClients]uint8
+	scenario = model.Scenario[latching]
+)
 
 // The scenarios. One with everything in it would not end; each has what its defences are against.
 var (
-	repeats = latching{limit: 1, budget: 1, count: 2, stays: each{4, 4}, wishes: each{1, 2}, faults: 2, other: 1}
-	calls   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 1}, faults: 1, other: 2}
-	dies    = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, wishes: each{2, 2}, faults: 1, crashes: 1}
-	stays   = latching{limit: 1, budget: 1, count: 3, stays: each{4, 2}, wishes: each{2, 2}, redisson: 2}
-	waits   = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 2}, other: 4, leaves: 1}
-	breaks  = latching{limit: 1, budget: 1, count: 1, stays: each{3, 3}, waiters: each{2, 1}, other: 4, breaks: 2,
-		faults: 1}
-	shared = latching{limit: 1, budget: 1, count: 2, stays: each{3, 3}, waiters: each{2, 1}, other: 2, redisson: 3,
-		breaks: 1}
-	untold = latching{limit: 1, budget: 1, count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1,
-		redisson: 2, untold: 1, breaks: 1}
-	both = latching{limit: 1, budget: 1, count: 1, stays: each{2, 2}, wishes: each{1, 1}, faults: 1,
-		waiters: each{1, 0}, other: 1}
+	repeats = scenario{"repeats", latching{count: 2, stays: each{4, 4}, wishes: each{1, 2}, faults: 2, other: 1}}
+	calls   = scenario{"calls", latching{count: 1, stays: each{3, 3}, wishes: each{2, 1}, faults: 1, other: 2}}
+	dies    = scenario{"dies", latching{count: 1, stays: each{3, 3}, wishes: each{2, 2}, faults: 1, crashes: 1}}
+	stays   = scenario{"stays", latching{count: 3, stays: each{4, 2}, wishes: each{2, 2}, redisson: 2}}
+	waits   = scenario{"waits", latching{count: 1, stays: each{3, 3}, waiters: each{2, 2}, other: 4, leaves: 1}}
+	breaks  = scenario{"breaks", latching{count: 1, stays: each{3, 3}, waiters: each{2, 1}, other: 4, breaks: 2,
+		faults: 1}}
+	shared = scenario{"with Redisson", latching{count: 2, stays: each{3, 3}, waiters: each{2, 1}, other: 2, redisson: 3,
+		breaks: 1}}
+	untold = scenario{"untold", latching{count: 1, stays: each{6, 6}, rest: 2, waiters: each{1, 1}, other: 1,
+		redisson: 2, untold: 1, breaks: 1}}
+	both = scenario{"waits for repeats", latching{count: 1, stays: each{2, 2}, wishes: each{1, 1}, faults: 1,
+		waiters: each{1, 0}, other: 1}}
 )
 
 // large are the bounds of this level: those for a longer look, if model.Large says so. With
@@ -116,15 +120,79 @@ func large(m latching) latching {
 
 // TestLatchModel: in no state that can be reached is a promise broken.
 func TestLatchModel(t *testing.T) {
-	model.Run(t, "latch model", latching.explore, []model.Scenario[latching]{
-		{"repeats", large(repeats)},
-		{"calls", large(calls)},
-		{"dies", large(dies)},
-		{"stays", large(stays)},
-		{"waits", large(waits)},
-		{"breaks", large(breaks)},
-		{"with Redisson", large(shared)},
-		{"untold", large(untold)},
-		{"waits for repeats", large(both)},
+	model.Run(t, "latch model", latching.explore, large, repeats, calls, dies, stays, waits, breaks, shared, untold, both)
+}
+
+// What must never be.
+var (
+	errTwice  = model.Must.Never("a call has done twice what it does")
+	errAfter  = model.Must.Never("a call that has returned does something")
+	errSaid   = model.Must.Never("a caller was told what is not so")
+	errMissed = model.Must.Never("a count-down was not counted")
+	errOver   = model.Must.Never("a latch that was set was set again")
+	errSooner = model.Must.Never("a latch has ended sooner than the last word on it said")
+	errEarly  = model.Must.Never("a waiter was let in, and no moment was without a latch since it came")
+	errGiven  = model.Must.Never("a latch of Redisson's was given an end")
+)
+
+func (m *latching) check(s *state) error {
+	broken := s.wrong
+	broken.If(s.count > 0 && !s.foreign && (s.ttl == 0 || s.ttl == model.Endless), model.ErrEndless)
+	broken.If(s.count > 0 && s.foreign && s.ttl != model.Endless, errGiven)
+	return model.Must.First(broken, m.only)
+}
+
+// judgeEffect: a set begins a latch and does not replace one, and each word lengthens its life.
+func (s *state) judgeEffect(before *keys, kind, stay uint8) {
+	s.wrong.If(kind == set && before.count > 0, errOver)
+	switch {
+	case s.count == 0:
+	case s.foreign:
+		s.due = model.Endless
+	default:
+		s.due = max(s.due, stay)
+	}
+}
+
+// judgeAnswer: what the caller is told is so.
+func (s *state) judgeAnswer(c int) {
+	cl := &s.clients[c]
+	f := s.fates[cl.op.call]
+	counts := cl.op.kind == count
+	s.wrong.If(counts && f.effects == 0 && !f.idle, errMissed)
+	s.wrong.If(!counts && (cl.said == 1) != (f.effects > 0), errSaid)
+}
+
+// served is the goal: nobody waits while no latch is set. Quiet are the steps of the gate and of its
+// connection: none of them is another's word on the latch.
+func (m *latching) served(s *state) bool { return s.count > 0 || !s.anybody() }
+
+// TestLatchModelControls: without any one of the defences there is a way to break a promise.
+func TestLatchModelControls(t *testing.T) {
+	model.Controls(t, "latch model", latching.explore, []model.Control[latching]{
+		{"count: a repeat counts nothing", countOnce, repeats, errTwice},
+		{"the same, where the latch was set anew", countOnce, calls, errTwice},
+		{"set: a repeat gets the reply of the first", setAgain, calls, errSaid},
+		{"delete: a repeat takes nothing away that was set since", deleteAgain, calls, errTwice},
+		{"a call that found nothing to do is remembered too", idleKept, calls, errAfter},
+		{"the same, as its caller sees it", idleKept, calls, errSaid},
+		{"calls are remembered for as long as repeats may come", keptLong, repeats, errTwice},
+		{"one that comes later refuses itself", lateness, one(repeats), errTwice},
+		{"the same, where its caller has gone on", lateness, one(calls), errAfter},
+		{"each call has an id of its own", freshCall, repeats, errMissed},
+		{"set: a latch that is set is left as it is", setOnce, calls, errOver},
+		{"set: a latch has an end", staySet, stays, model.ErrEndless},
+		{"count: which is put off", stayCount, stays, errSooner},
+		{"count: and never brought nearer", stayLonger, stays, errSooner},
+		{"count: one of Redisson's has none, and gets none", stayForeign, stays, errGiven},
+		{"count: the last one is announced", tellsZero, one(waits), model.ErrStuck},
+		{"delete: it is announced", tellsDelete, one(waits), model.ErrStuck},
+		{"gate: a message makes it look", hears, one(waits), model.ErrStuck},
+		{"gate: it looks when it listens", looksFirst, one(waits), model.ErrStuck},
+		{"gate: and when it listens again", looksAgain, one(breaks), model.ErrStuck},
+		{"gate: and when the latch would have ended", looksEnd, one(waits), model.ErrStuck},
+		{"gate: and every half minute", looksRest, one(untold), model.ErrStuck},
+		{"gate: and for those who join", kicks, waits, model.ErrStuck},
+		{"gate: a look that was begun before says nothing to those", ownLook, waits, errEarly},
 	})
 }

@@ -63,18 +63,9 @@ type Command struct {
 	Handed bool              // the script handed something over
 }
 
-// Execute executes a command at the server, and says which branch that was. An error that there are
-// not so many permits is a reply.
+// Execute executes a command at the server, and says which branch that was.
 func (h *History) Execute(c *Command) (got lua.Reply, branch string) {
-	got, err := lua.Run(h.T.Context(), h.RDB, c.Call)
-	if lua.IsError(err, "HOLDFAST_PERMITS") {
-		got, err = lua.NewReply(Excess), nil
-	}
-	require.NoError(h.T, err)
-	h.Same(c.What, c.Status, got.Status)
-	for i, want := range c.Values {
-		h.Same(c.What, want, got.Value(i))
-	}
+	got = h.Run(c.What, c.Call, c.Status, c.Values...)
 	h.hear(c)
 	switch {
 	case slices.ContainsFunc(c.Mail, func(m Mail) bool { return m.Token == 0 }):

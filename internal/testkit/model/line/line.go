@@ -5,6 +5,7 @@ import (
 	"iter"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/fidelity"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -43,7 +44,7 @@ const (
 // Bounds are how much of everything there is in a scenario, and the rules in which the kinds of
 // locks differ.
 type Bounds struct {
-	Clients, Waiters    uint8
+	Clients, Waiters    uint8  // default: as many as there are homes and wishes
 	Harmed              uint8  // how many of the clients meet faults, leave, stand still and die
 	Home                Owners // whose client's a waiter is
 	Wishes              Owners // locks that a waiter wants, one after another
@@ -65,13 +66,19 @@ type Bounds struct {
 // Pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
 // all states.
 func (b Bounds) Pair() Bounds {
-	b.Clients, b.Waiters, b.Home, b.Wishes = 2, 2, Owners{0, 1}, Owners{1, 1}
+	b.Home, b.Wishes = Owners{0, 1}, Owners{1, 1}
 	return b
 }
 
 // within gives a scenario its times, and says how many clients meet faults. For a longer look all
 // do, more goes wrong, and places and leases last longer.
 func (b Bounds) within() Bounds {
+	for w, wishes := range b.Wishes {
+		b.Clients = max(b.Clients, b.Home[w]+1)
+		if wishes > 0 {
+			b.Waiters = uint8(w) + 1 //nolint:gosec // few
+		}
+	}
 	b.Claim, b.Harmed = 2, 1
 	b.Lease, b.Place = cmp.Or(b.Lease, 3), cmp.Or(b.Place, 2)
 	if model.Large() {
@@ -94,7 +101,7 @@ type Answer struct {
 }
 
 // Excess is a reply that the lock has not so many permits.
-const Excess lua.Status = 100
+const Excess = fidelity.Excess
 
 // Server is what a model adds to the line. All methods work on the state that a step is about to
 // reach.
@@ -136,12 +143,9 @@ type whole interface {
 	end(who int, what string, quiet bool)
 }
 
-// steps takes all steps that are possible in a state.
-//
-// A request travels in no time, since nothing that its sender does depends on whether it is still
-// on its way: one that is slow is one that is sent later. What is late all the same was sent before
-// its sender went on without it. Answers that make a difference to trust travel on their own; so do
-// messages.
+// steps takes all steps that are possible in a state. A request that is slow is one that is sent later. What
+// is late all the same was sent before its sender went on without it. Answers that make a difference to trust
+// travel on their own; so do messages.
 func (l *Line) steps() {
 	for w := range l.Waiters {
 		if l.awake(l.Home[w]) {
@@ -192,7 +196,7 @@ func client(c uint8) int { return 'A' + int(c) }
 
 // Post puts a message, if there is one, on its way.
 func (l *Line) Post(m Mail) {
-	if m != (Mail{}) && !model.Put(l.to.Mail[:], m, byOwner) {
+	if m != (Mail{}) && !model.Put(l.to.Mail[:], m) {
 		l.cut++
 	}
 }
@@ -219,3 +223,69 @@ func (l *Line) Of(owner uint8) uint8 {
 	w, _ := WaiterOf(owner)
 	return l.Home[w]
 }
+
+// Model is a model with a line of waiters.
+type Model[S comparable] interface {
+	Server
+	// Start is the first state, but for the line.
+	Start() S
+	// Parts are the line and the store in a state.
+	Parts(s *S) (*State, *Store)
+	// Settle is that of a [model.Model]. The line has been settled.
+	Settle(s *S) bool
+	// Check returns what is wrong with a state, nil if nothing is.
+	Check(s *S) error
+	// AtRest reports whether nobody holds, waits or does anything, and so everybody was served.
+	AtRest(s *S) bool
+}
+
+// Exploration is a line with the whole states of a model.
+type Exploration[S comparable] struct {
+	Line
+	From, To S // where the steps begin that are taken, and where the present one ends
+	out      *model.Steps[S]
+}
+
+// Explore explores a model within some bounds. It also looks whether all who wait can be served from
+// everywhere, and all can come to rest: by messages, polls, answers, unlocks and time, without a
+// fault, a renewal or a new wish.
+func (e *Exploration[S]) Explore(m Model[S], in Bounds, off model.Defence, only error) (model.Report, error) {
+	e.Line = Line{Bounds: in.within(), Off: off, Only: only, server: m, whole: e}
+	e.from, _ = m.Parts(&e.From)
+	e.to, e.store = m.Parts(&e.To)
+	explored := model.Model[S]{
+		Start: m.Start(), Next: e.next, Settle: m.Settle, Check: m.Check, Goal: m.AtRest, Only: only, Cut: &e.cut,
+	}
+	line, store := m.Parts(&explored.Start)
+	*line = State{
+		Faults: e.Faults, Leaves: e.Leaves, Crashes: e.Crashes, Pauses: e.Pauses, Breaks: e.Breaks, Losses: e.Losses,
+	}
+	for w := range e.Waiters {
+		line.Waiters[w].Wishes = e.Wishes[w]
+	}
+	store.Clock = 1
+	return model.Explore(explored)
+}
+
+func (e *Exploration[S]) next(s S, out *model.Steps[S]) {
+	from, outer := e.From, e.out // out may look for the way to a violation by calling this again
+	e.From, e.out = s, out
+	e.steps()
+	e.From, e.out = from, outer
+}
+
+// Start is the first state of a model to which nothing is to be added.
+func (e *Exploration[S]) Start() (s S) { return s }
+
+// Settle has nothing to do in a model whose server remembers nobody.
+func (e *Exploration[S]) Settle(*S) bool { return true }
+
+// Others takes no steps, in a model with nobody but the line.
+func (e *Exploration[S]) Others() {}
+
+// HandOn does nothing, in a model without runs.
+func (e *Exploration[S]) HandOn(uint8) bool { return false }
+
+func (e *Exploration[S]) begin() { e.To = e.From }
+
+func (e *Exploration[S]) end(who int, what string, quiet bool) { e.out.Step(who, what, quiet, e.To) }

@@ -5,21 +5,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
-// Without a straggler the last is enough.
-const (
-	undoFirst = 1
-	undoPause = 2
-	undoLast  = 3
-)
-
-// aged is the step of an acquire that its client gave up a while ago: the last release of an undo
-// comes after it has become that.
-const aged = 1
-
 // execute runs a request at the server.
 func (l *Line) execute(r Request) Answer {
-	if r.Asks() && r.Step == aged && !l.Off.Has(Lateness) {
+	if r.Asks() && r.Step == model.Aged && !l.Off.Has(Lateness) {
 		return Answer{Status: lua.Late}
 	}
 	return l.server.Execute(r)
@@ -29,16 +17,16 @@ func (l *Line) execute(r Request) Answer {
 // bounds have no room for it, never.
 func (l *Line) keep(r Request) {
 	late := model.Count(l.to.Net[:], func(other Request) bool { return !other.background() })
-	if late >= l.Messages || !model.Put(l.to.Net[:], r, byKind) {
+	if late >= l.Messages || !model.Put(l.to.Net[:], r) {
 		l.cut++
 	}
 }
 
 // beginUndo begins to give back in the background what an owner, and those served, may have.
 func (l *Line) beginUndo(owner uint8, stray bool, served Run) {
-	step := uint8(undoLast)
+	step := uint8(model.UndoLast)
 	if stray && !l.Off.Has(UndoAgain) {
-		step = undoFirst
+		step = model.UndoFirst
 	}
 	if !l.Off.Has(Undo) {
 		l.send(Request{Kind: Undoer, ID: owner, Step: step, Served: served})
@@ -47,7 +35,7 @@ func (l *Line) beginUndo(owner uint8, stray bool, served Run) {
 
 // send begins work in the background. If the bounds have no room for it, the step is not taken.
 func (l *Line) send(r Request) {
-	if !model.Put(l.to.Net[:], r, byKind) {
+	if !model.Put(l.to.Net[:], r) {
 		l.not = true
 		l.cut++
 	}
@@ -82,7 +70,7 @@ func (l *Line) without(i int) *State {
 
 // undoes is a release by an undo.
 func (l *Line) undoes(i int, w uint8, r Request) {
-	if r.Step == undoPause {
+	if r.Step == model.UndoPause {
 		return
 	}
 	served := r.Served
@@ -92,7 +80,7 @@ func (l *Line) undoes(i int, w uint8, r Request) {
 	for j := range served.Size() {
 		l.execute(Request{Kind: Undoer, ID: served[j]})
 	}
-	if r.Step++; r.Step <= undoLast {
+	if r.Step++; r.Step <= model.UndoLast {
 		l.send(r)
 	}
 	l.Quiet(waiter(w), "an undo releases")
@@ -207,7 +195,7 @@ func (l *Line) arrive(c uint8, m Mail) {
 // unsubscribe is what the end of a subscription is to the server. What was under way by it is lost.
 func (l *Line) unsubscribe(c uint8) {
 	l.to.Up.Put(c, false)
-	model.Change(l.to.Mail[:], byOwner, func(m Mail) (Mail, bool) { return m, l.Of(m.Owner) != c })
+	model.Change(l.to.Mail[:], func(m Mail) (Mail, bool) { return m, l.Of(m.Owner) != c })
 }
 
 // polls is a look at the queue. It is one step: a late answer to it would only wake somebody for
@@ -300,30 +288,23 @@ func (l *Line) busy(c uint8) bool {
 func (l *Line) crash(c uint8, asking bool) {
 	n := l.Begin()
 	n.Crashes--
-	var rest []Request
-	model.Change(n.Net[:], byKind, func(r Request) (Request, bool) {
-		if !r.background() || l.Of(r.ID) != c {
-			return r, true
-		}
+	its := func(r Request) bool { return r.background() && l.Of(r.ID) == c }
+	for _, r := range model.Extract(n.Net[:], its) {
 		n.crashes(r.ID, r.Served)
 		if r.Kind == Late && asking {
 			r.Kind = Acquire
-			rest = append(rest, r)
+			l.keep(r)
 		}
-		return r, false
-	})
+	}
 	for w, wr := range l.of(n, c) {
 		if wr.Mode != Away {
 			n.crashes(OwnerID(w, wr.Gen), wr.Served)
 			n.crashes(wr.Field, Run{})
 		}
 		if wr.Wake && asking {
-			rest = append(rest, wr.asks(Acquire, w))
+			l.keep(wr.asks(Acquire, w))
 		}
 		*wr = Waiter{Gen: gens}
-	}
-	for _, r := range rest {
-		l.keep(r)
 	}
 	n.Dead.Put(c, true)
 	l.forgetQueue(c)

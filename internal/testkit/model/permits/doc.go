@@ -12,12 +12,10 @@
 // permit of anybody whose lease has ended. Its clock is the server's.
 //
 // Whoever stands first and asks takes what it wants, and its script hands the rest to those behind it.
-// A client that let a claim end counts as one that cannot
-// be told until it polls.
+// A client that let a claim end counts as one that cannot be told until it polls.
 //
 // Left out: Redisson's waiters; single keys that the server loses although it keeps the rest; more
-// grants than one script makes; calls that set the number and come late;
-// a question for several places that comes late (it is lost instead); renewals of single permits of an
-// owner, for a script renews all of them or none; clocks that go at different speeds. A request that is
-// not late travels in no time, because its sender does nothing that depends on its being on the way.
+// grants than one script makes; calls that set the number and come late; a question for several places
+// that comes late (it is lost instead); renewals of single permits of an owner, for a script renews all
+// of them or none; and what package line leaves out.
 package permits

@@ -82,13 +82,13 @@ func (k *keys) entry(owner uint8) *permit {
 	if p := k.of(owner); p != nil {
 		return p
 	}
-	model.Put(k.out[:], permit{owner: owner}, byOwner)
+	model.Put(k.out[:], permit{owner: owner})
 	return k.of(owner)
 }
 
 // tidy takes out entries of which nothing is left.
 func (k *keys) tidy() {
-	model.Change(k.out[:], byOwner, func(p permit) (permit, bool) {
+	model.Change(k.out[:], func(p permit) (permit, bool) {
 		if p.n == 0 {
 			p.left, p.torn = 0, false
 		}

@@ -8,29 +8,26 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// defence is a set of defences of the semaphore that are switched off.
-type defence = model.Defence
-
 // The defences in the scripts.
 const (
-	looksFree    defence = line.Own << iota // acquire: no more is granted than is free
-	handsFree                               // grant: no more is handed out than is free
-	inOrder                                 // grant: who wants less does not pass who wants more
-	takesOwn                                // acquire: what an owner has left behind is counted before it gets anything
-	countsNew                               // hold: what the owner has already is not counted again
-	countsAll                               // release: all permits of an owner are counted
-	countsGone                              // release: and none that it did not have
-	countsEnded                             // sweep: those whose leases have ended are counted
-	setsAll                                 // set: what is out is a part of the number
-	renewsOwn                               // renew: nothing is brought back
-	handsRest                               // acquire: what the head leaves goes to those behind it
-	onlySoMany                              // acquire: who wants more than there are is told
-	manyDropped                             // grant: who wants more than there are has no place any more
-	manyTold                                // grant: and is told
-	silentPassed                            // grant: a client that let a claim end is passed over
-	sweepsFirst                             // grant: which is known before anything is handed out
-	tellsGiven                              // poll: who was handed permits is told
-	newTokens                               // a token is greater than the last
+	looksFree    model.Defence = line.Own << iota // acquire: no more is granted than is free
+	handsFree                                     // grant: no more is handed out than is free
+	inOrder                                       // grant: who wants less does not pass who wants more
+	takesOwn                                      // acquire: what an owner has left is counted before it gets anything
+	countsNew                                     // hold: what the owner has already is not counted again
+	countsAll                                     // release: all permits of an owner are counted
+	countsGone                                    // release: and none that it did not have
+	countsEnded                                   // sweep: those whose leases have ended are counted
+	setsAll                                       // set: what is out is a part of the number
+	renewsOwn                                     // renew: nothing is brought back
+	handsRest                                     // acquire: what the head leaves goes to those behind it
+	onlySoMany                                    // acquire: who wants more than there are is told
+	manyDropped                                   // grant: who wants more than there are has no place any more
+	manyTold                                      // grant: and is told
+	silentPassed                                  // grant: a client that let a claim end is passed over
+	sweepsFirst                                   // grant: which is known before anything is handed out
+	tellsGiven                                    // poll: who was handed permits is told
+	newTokens                                     // a token is greater than the last
 )
 
 // freshOwner: an owner id is used for one acquisition.
@@ -53,8 +50,6 @@ type permit struct {
 	torn   bool  // Redisson has taken back the one that has no number
 }
 
-func byOwner(a, b permit) int { return cmp.Compare(a.owner, b.owner) }
-
 // state is all there is at one moment.
 type state struct {
 	keys
@@ -73,8 +68,9 @@ type exploration struct {
 	at terms
 }
 
-func (s semaphore) explore(off defence, only error) (model.Report, error) {
+func (s semaphore) explore(off model.Defence, only error) (model.Report, error) {
 	s.Listening, s.NewOwners = true, true
+	s.permits = cmp.Or(s.permits, 2)
 	for w, n := range s.want {
 		s.Together[w] = n == 1
 	}
@@ -108,7 +104,7 @@ func (m *exploration) Execute(r line.Request) line.Answer {
 	switch {
 	case r.Asks():
 		a = s.acquire(e, r.ID, r.Again, r.Place)
-		s.Wrong.If(a.status == lua.Denied && s.has(r.ID), line.ErrItself)
+		s.Wrong.If(a.status == lua.Denied && s.has(r.ID), model.ErrItself)
 	case r.Frees():
 		a = s.release(e, r.ID)
 	default:

@@ -1,6 +1,9 @@
 package plain
 
-import "github.com/holdfast-go/holdfast/internal/testkit/model/server"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
+)
 
 // next takes every step that can be taken in s.
 func (m *lock) next(s state, out *steps) {
@@ -88,26 +91,22 @@ func (m *lock) calls(s state, c int, out *steps) {
 		m.renewed(&n, c)
 		out.Quiet('A'+c, "gets the answer to its renewal", n)
 	}
-	if s.faults == 0 || c >= m.frail {
+	if c >= m.frail || !model.Spend(&s.faults) {
 		return
 	}
 	if cl.op.at != server.None {
 		n := s
-		n.faults--
 		m.abandon(&n, c, cl.op)
 		n.clients[c].op.at, n.clients[c].op.age, n.clients[c].op.again = server.Sent, 0, true
 		out.Loud('A'+c, "hears nothing and sends again", n)
 		n = s
-		n.faults--
 		m.giveUp(&n, c)
 		out.Loud('A'+c, "hears nothing and gives up", n)
 	}
 	if cl.renew.at != server.None {
-		n := s
-		n.faults--
-		m.abandon(&n, c, cl.renew)
-		n.clients[c].renew = call{}
-		out.Loud('A'+c, "hears nothing of its renewal", n)
+		m.abandon(&s, c, cl.renew)
+		cl.renew = call{}
+		out.Loud('A'+c, "hears nothing of its renewal", s)
 	}
 }
 
@@ -225,15 +224,11 @@ func (m *lock) leaves(s state, c int, out *steps) {
 	if c >= m.frail {
 		return
 	}
-	if s.leaves > 0 && cl.mode == trying && cl.op.at != server.None {
-		n := s
-		n.leaves--
+	if n := s; model.Spend(&n.leaves) && cl.mode == trying && cl.op.at != server.None {
 		m.cancel(&n, c)
 		out.Loud('A'+c, "its caller leaves", n)
 	}
-	if s.crashes > 0 && (cl.mode != idle || m.busy(&s, c)) {
-		n := s
-		n.crashes--
+	if n := s; model.Spend(&n.crashes) && (cl.mode != idle || m.busy(&s, c)) {
 		m.crash(&n, c)
 		out.Loud('A'+c, "dies", n)
 	}

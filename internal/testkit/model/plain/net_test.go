@@ -13,7 +13,7 @@ func (m *lock) execute(s *state, c int, op *call) {
 	if op.at = a.Stands(); op.at == server.Done {
 		op.token = a.Token
 	}
-	s.wrong.If(op.at == server.Denied && s.Owner == owner, errItself)
+	s.wrong.If(op.at == server.Denied && s.Owner == owner, model.ErrItself)
 }
 
 // run executes a request, and notes what it did to whom: whatever a client believes, these things
@@ -22,7 +22,7 @@ func (m *lock) run(s *state, r message, straggler bool) (a server.Answer) {
 	before := s.Keys
 	switch r.kind {
 	case acquire, late:
-		if r.count == aged && !m.off.Has(server.Lateness) {
+		if r.count == model.Aged && !m.off.Has(server.Lateness) {
 			return server.Answer{Status: lua.Late}
 		}
 		a = s.Acquire(m.off, r.id, r.lease, 1, r.again)
@@ -37,15 +37,15 @@ func (m *lock) run(s *state, r message, straggler bool) (a server.Answer) {
 	}
 	switch granted := before.Owner == 0 && s.Owner != 0; {
 	case granted && r.kind != acquire && r.kind != late:
-		s.wrong.Add(errBack)
+		s.wrong.Add(model.ErrBack)
 	case granted:
-		s.wrong.If(s.Token <= s.top, errToken)
+		s.wrong.If(s.Token <= s.top, model.ErrToken)
 		s.top, s.dirty = s.Token, false
 		if s.Clock != 0 {
 			s.Clock++ // no two grants are of one microsecond
 		}
 	case before.Owner != r.id && before != s.Keys:
-		s.wrong.Add(errAnothers)
+		s.wrong.Add(model.ErrAnothers)
 	case before.Owner == s.Owner && a.Status == lua.Done && r.kind != renewal && r.kind != extend:
 		s.dirty = straggler // the newest word on the count is one that its client has given up
 	}
@@ -73,23 +73,17 @@ func (m *lock) abandon(s *state, c int, op call) {
 func (m *lock) keep(s *state, r message) {
 	r.again = r.again && r.kind == acquire
 	given := func(r message) bool { return !r.background() }
-	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r, order) {
-		m.noRoom(s)
+	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r) {
+		s.full.Cut(&m.cut)
 	}
 }
 
 // work does something in the background. It has room of its own, else a message that is late would
 // keep time from passing.
 func (m *lock) work(s *state, r message) {
-	if !model.Put(s.net[:], r, order) {
-		m.noRoom(s)
+	if !model.Put(s.net[:], r) {
+		s.full.Cut(&m.cut)
 		s.full = true
-	}
-}
-
-func (m *lock) noRoom(s *state) {
-	if !s.full {
-		m.cut++
 	}
 }
 
@@ -166,20 +160,12 @@ func (m *lock) cancel(s *state, c int) {
 
 // crash ends a process with all that it does in the background. What it has sent may arrive.
 func (m *lock) crash(s *state, c int) {
-	var sent []message
-	model.Change(s.net[:], order, func(r message) (message, bool) {
-		if owner, _ := ownerOf(r.id); owner != c || !r.background() {
-			return r, true
-		}
+	for _, r := range model.Extract(s.net[:], func(r message) bool { return r.works(c) }) {
 		s.crashed |= 1 << r.id
 		if r.kind == late {
 			r.kind = acquire
-			sent = append(sent, r)
+			m.keep(s, r)
 		}
-		return r, false
-	})
-	for _, r := range sent {
-		m.keep(s, r)
 	}
 	s.crashed |= 1 << id(c, s.clients[c].gen)
 	s.clients[c].stray = true
@@ -188,10 +174,7 @@ func (m *lock) crash(s *state, c int) {
 
 // busy reports whether a client does something in the background.
 func (m *lock) busy(s *state, c int) bool {
-	return model.Count(s.net[:], func(r message) bool {
-		owner, _ := ownerOf(r.id)
-		return r.background() && owner == c
-	}) > 0
+	return model.Count(s.net[:], func(r message) bool { return r.works(c) }) > 0
 }
 
 // time is a tick of all clocks, and what can happen to the server's data.
@@ -208,17 +191,15 @@ func (m *lock) time(s state, out *steps) {
 	if m.losses == 0 || s.Clock < horizon {
 		out.Quiet(0, "time passes", n)
 	}
-	if s.loss == 0 {
+	if !model.Spend(&s.loss) {
 		return
 	}
-	s.loss--
 	n = s
 	n.Keys = server.Keys{Clock: s.Clock}
 	out.Loud(0, "the server loses its keys", n)
 	if s.Clock > clockStep && s.Token != 0 {
-		n = s
-		n.Clock -= clockStep
-		out.Loud(0, "the server's clock is set back", n)
+		s.Clock -= clockStep
+		out.Loud(0, "the server's clock is set back", s)
 	}
 }
 
@@ -250,19 +231,15 @@ func (c *call) ages() bool {
 		c.kind == renewal)
 }
 
-// aged is an acquire that its client gave up a while ago: the last release of an undo comes after
-// it has become that.
-const aged = 1
-
 // netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
 // pauses of undos.
 func (m *lock) netTick(s *state) {
-	model.Change(s.net[:], order, func(r message) (message, bool) {
+	model.Change(s.net[:], func(r message) (message, bool) {
 		switch {
 		case r.kind == undoer && r.count == undoPause:
 			r.count++
 		case r.kind == acquire:
-			r.count = aged
+			r.count = model.Aged
 		case !r.background() && m.brief:
 			return r, false
 		}

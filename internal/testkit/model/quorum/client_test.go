@@ -59,7 +59,7 @@ func (m *voting) stand(s *state, c int) {
 	gen := uint8(0)
 	for !m.off.Has(freshBallot) && s.used(ownerID(c, gen)) {
 		if gen++; gen == gens {
-			m.noRoom(s)
+			s.full.Cut(&m.cut)
 			s.full = true
 			return
 		}
@@ -245,7 +245,7 @@ func (m *voting) decide(s *state, c int) {
 	case holding:
 		switch {
 		case m.owned(s, c) > m.voters-m.need() || m.overtaken(s, c, true, all):
-			s.wrong.If(m.alone && !m.flush, errFalse) // nobody else ever wanted the lock, and tokens were kept
+			s.wrong.If(m.alone && !m.flush, model.ErrFalse) // nobody else ever wanted the lock, and tokens were kept
 			m.leave(s, c)
 		case votes >= m.need() && !m.overtaken(s, c, false, all):
 			s.wrong.If(cl.visited == heardAll, errVisited)
@@ -324,7 +324,7 @@ func (m *voting) wins(s *state, c int) {
 		m.leave(s, c)
 		return
 	}
-	s.wrong.If(cl.first <= s.top && s.clock != 0, errToken)
+	s.wrong.If(cl.first <= s.top && s.clock != 0, model.ErrToken)
 	s.top, cl.first = max(s.top, cl.token), 0
 	if !m.renews {
 		cl.token = 0 // nobody is told of it any more

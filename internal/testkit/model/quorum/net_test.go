@@ -19,9 +19,9 @@ func (m *voting) run(s *state, v *voter, l letter) (a server.Answer) {
 	}
 	switch {
 	case before.Owner == 0 && v.Owner != 0 && l.kind != acquire:
-		s.wrong.Add(errBack)
+		s.wrong.Add(model.ErrBack)
 	case before.Owner != 0 && before.Owner != l.id && before != v.Keys:
-		s.wrong.Add(errAnothers)
+		s.wrong.Add(model.ErrAnothers)
 	}
 	return a
 }
@@ -58,7 +58,7 @@ func (m *voting) leaveAt(s *state, c, i int) {
 	}
 	b.op, b.at = release, server.Sent
 	b.marks &= strayed
-	if m.quick {
+	if !m.lingers {
 		m.run(s, &s.voters[i], letter{kind: release, id: ownerID(c, s.candidates[c].gen)})
 		b.op, b.at = server.None, server.None
 		m.released(s, c, i)
@@ -89,15 +89,9 @@ func (m *voting) undoAt(s *state, i int, id uint8, why model.Defence) {
 	net := s.voters[i].net[:]
 	l := letter{kind: undoer, id: id, step: 1}
 	same := func(o letter) bool { return o.kind == undoer && o.id == id && o.step <= l.step }
-	if !m.off.Has(why) && model.Count(net, same) == 0 && !model.Put(net, l, order) {
-		m.noRoom(s)
+	if !m.off.Has(why) && model.Count(net, same) == 0 && !model.Put(net, l) {
+		s.full.Cut(&m.cut)
 		s.full = true
-	}
-}
-
-func (m *voting) noRoom(s *state) {
-	if !s.full {
-		m.cut++
 	}
 }
 
@@ -109,8 +103,8 @@ func (m *voting) abandon(s *state, c, i int, unheard bool) {
 		if unheard && b.op == acquire {
 			l.step |= unheardVote
 		}
-		if m.stragglers(s) >= m.letters || !model.Put(s.voters[i].net[:], l, order) {
-			m.noRoom(s) // it is lost
+		if m.stragglers(s) >= m.letters || !model.Put(s.voters[i].net[:], l) {
+			s.full.Cut(&m.cut) // it is lost
 		}
 	}
 	b.op, b.at, b.token, b.last, b.since = server.None, server.None, 0, 0, 0
@@ -127,10 +121,9 @@ func (m *voting) stragglers(s *state) (n int) {
 // fails are answers that do not come, or not in time.
 func (m *voting) fails(s state, c, i int, out *steps) {
 	cl, b := &s.candidates[c], &s.voters[i].ballots[c]
-	if s.faults == 0 || c >= m.frail || b.op == server.None {
+	if c >= m.frail || b.op == server.None || !model.Spend(&s.faults) {
 		return
 	}
-	s.faults--
 	if cl.mode == leaving && b.op == acquire && b.at == server.Sent { // the release does not wait for it any longer
 		n := s
 		m.abandon(&n, c, i, false)
@@ -170,21 +163,18 @@ func (m *voting) leaves(s state, c int, out *steps) {
 	if c >= m.frail {
 		return
 	}
-	if s.faults > 0 && (cl.mode == electing || cl.mode == telling) {
-		n := s
-		n.faults--
+	if n := s; model.Spend(&n.faults) && (cl.mode == electing || cl.mode == telling) {
 		m.leave(&n, c)
 		out.Loud('A'+c, "has waited long enough", n)
 	}
-	if s.crashes == 0 || cl.mode == idle {
+	if cl.mode == idle || !model.Spend(&s.crashes) {
 		return
 	}
-	s.crashes--
 	for i := range m.voters {
 		v := &s.voters[i]
 		m.abandon(&s, c, i, true)
 		v.ballots[c] = ballot{}
-		model.Change(v.net[:], order, func(l letter) (letter, bool) {
+		model.Change(v.net[:], func(l letter) (letter, bool) {
 			own := candidateOf(l.id) == c
 			if own {
 				l.step |= unheardVote
@@ -237,7 +227,7 @@ func (m *voting) undoes(s *state, i int, l letter) {
 	v := &s.voters[i]
 	m.run(s, v, l)
 	if l.step++; l.step <= undoPause && !m.off.Has(undoAgain) {
-		model.Put(v.net[:], l, order) // where it was
+		model.Put(v.net[:], l) // where it was
 	}
 }
 
@@ -323,6 +313,6 @@ func (m *voting) netTick(s *state, i int) {
 			}
 			l.step = unheardVote | agedVote
 		}
-		s.full = s.full || !model.Put(v.net[:], l, order)
+		s.full = s.full || model.Full(!model.Put(v.net[:], l))
 	}
 }

@@ -149,7 +149,7 @@ type state struct {
 	candidates [candidates]candidate
 	clock      uint8             // 0: there are no tokens
 	top        uint8             // the greatest token that was granted
-	full       bool              // the bounds have no room for what the step leaves behind
+	full       model.Full        // the bounds have no room for what the step leaves behind
 	faults     uint8             // that may still come
 	crashes    uint8             // of processes
 	losses     uint8             // restarts of masters without their data
@@ -174,11 +174,6 @@ func (s *state) used(id uint8) bool {
 	return false
 }
 
-func order(l, o letter) int {
-	return cmp.Or(cmp.Compare(l.kind, o.kind), cmp.Compare(l.id, o.id), cmp.Compare(l.token, o.token),
-		cmp.Compare(l.step, o.step))
-}
-
 func (b *ballot) order(o *ballot) int {
 	return cmp.Or(cmp.Compare(b.op, o.op), cmp.Compare(b.at, o.at), cmp.Compare(b.token, o.token),
 		cmp.Compare(b.last, o.last), cmp.Compare(b.holds, o.holds),
@@ -193,17 +188,7 @@ func (v *voter) order(o *voter) int {
 		cmp.Compare(v.age, o.age)); c != 0 {
 		return c
 	}
-	for c := range v.ballots {
-		if r := v.ballots[c].order(&o.ballots[c]); r != 0 {
-			return r
-		}
-	}
-	for i := range v.net {
-		if r := order(v.net[i], o.net[i]); r != 0 {
-			return r
-		}
-	}
-	return 0
+	return cmp.Or(v.ballots[0].order(&o.ballots[0]), v.ballots[1].order(&o.ballots[1]), model.Order(&v.net, &o.net))
 }
 
 // settle makes states equal that differ only in what matters to nobody: which master is which, and
@@ -215,7 +200,7 @@ func (m *voting) settle(s *state) bool {
 		}
 	}
 	if s.clock == 0 {
-		return !s.full
+		return bool(!s.full)
 	}
 	var known [64]*uint8
 	list := append(known[:0], &s.clock, &s.top)
@@ -232,16 +217,6 @@ func (m *voting) settle(s *state) bool {
 			list = append(list, &v.net[n].token)
 		}
 	}
-	least := uint8(model.Endless)
-	for _, token := range list {
-		if *token != 0 {
-			least = min(least, *token)
-		}
-	}
-	for _, token := range list {
-		if *token != 0 {
-			*token -= least - 1
-		}
-	}
-	return !s.full
+	model.Rebase(list)
+	return bool(!s.full)
 }

@@ -1,13 +1,13 @@
 package rw
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
-// next takes every step that can be taken in s.
-//
-// A request travels in no time, since nothing that its sender does depends on whether it is still
-// on its way: one that is slow is one that is sent later. What is late all the same was sent before
-// its sender went on without it. Answers that make a difference to trust travel on their own. A
-// message that wakes is there until its client asks, because what it tells is older than that.
+// next takes every step that can be taken in s. A request that is slow is one that is sent later. What is late
+// all the same was sent before its sender went on without it. Answers that make a difference to trust travel
+// on their own. A message that wakes is there until its client asks, because what it tells is older than that.
 func (m *rwlock) next(s state, out *steps) {
 	for c := range m.clients {
 		if s.clients[c].dead {
@@ -66,19 +66,15 @@ func (m *rwlock) asks(s state, c int, out *steps) {
 	n := s
 	m.answered(&n, c, m.run(&n, request, false))
 	out.Quiet('A'+c, "asks", n)
-	if s.faults == 0 || c >= m.frail {
+	if c >= m.frail || !model.Spend(&s.faults) {
 		return
 	}
+	cl.stray = true
 	n = s
-	n.faults--
-	n.clients[c].stray = true
 	m.run(&n, request, false)
 	out.Loud('A'+c, "asks and hears nothing", n)
-	n = s
-	n.faults--
-	n.clients[c].stray = true
-	m.keep(&n, request)
-	out.Loud('A'+c, "asks, which may come late", n)
+	m.keep(&s, request)
+	out.Loud('A'+c, "asks, which may come late", s)
 }
 
 // attempt is the request of a client that asks.
@@ -99,7 +95,7 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 	}
 	if cl.side == write {
 		cl.placed, cl.look = true, min(a.left, m.looks())
-		s.wrong.If(s.server.writes(cl.id), errItself)
+		s.wrong.If(s.server.writes(cl.id), model.ErrItself)
 	} else {
 		cl.look = a.left
 		if !cl.asked { // who writes is the one that it lets go first
@@ -156,9 +152,9 @@ func (m *rwlock) spend(s *state, id uint8) {
 }
 
 func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) {
-	step := uint8(undoLast)
+	step := uint8(model.UndoLast)
 	if stray && !m.off.Has(undoAgain) {
-		step = undoFirst
+		step = model.UndoFirst
 	}
 	if !m.off.Has(undo) {
 		m.work(s, message{kind: kindOf(side, undoWrite, undoRead), id: id, step: step})
@@ -174,19 +170,19 @@ func (m *rwlock) listens(s state, c int, out *steps) {
 	}
 	n := s
 	switch cl.sub {
-	case off:
-		n.clients[c].sub = heard
+	case model.Off:
+		n.clients[c].sub = model.Heard
 		n.clients[c].wake = cl.wake || !m.off.Has(listensThen)
 		out.Quiet('A'+c, "listens", n)
-	case broken:
-		if n.clients[c].sub = heard; !m.off.Has(noticesBreak) {
+	case model.Severed:
+		if n.clients[c].sub = model.Heard; !m.off.Has(noticesBreak) {
 			n.clients[c].wake = true
 		}
 		out.Quiet('A'+c, "notices that it was cut off", n)
-	case heard:
+	case model.Heard:
 		if s.breaks > 0 && c < m.frail {
 			n.breaks--
-			n.clients[c].sub, n.clients[c].wake = broken, false
+			n.clients[c].sub, n.clients[c].wake = model.Severed, false
 			out.Loud('A'+c, "is cut off from messages", n)
 		}
 	}
@@ -198,27 +194,22 @@ func (m *rwlock) leaves(s state, c int, out *steps) {
 	if c >= m.frail {
 		return
 	}
-	if s.crashes > 0 && (cl.id != 0 || cl.held != [sides]hold{} || m.busy(&s, c)) {
-		n := s
-		n.crashes--
+	if n := s; model.Spend(&n.crashes) && (cl.id != 0 || cl.held != [sides]hold{} || m.busy(&s, c)) {
 		m.crash(&n, c)
 		out.Loud('A'+c, "dies", n)
 	}
-	if cl.id == 0 || s.leaves == 0 {
+	if cl.id == 0 || !model.Spend(&s.leaves) {
 		return
 	}
 	n := s
-	n.leaves--
 	m.undone(&n, c, cl.granted != 0)
 	out.Loud('A'+c, "its caller leaves", n)
 	if cl.wake && cl.granted == 0 {
-		n = s
-		n.leaves--
 		r := m.attempt(cl)
 		r.kind = kindOf(cl.side, lateWrite, lateRead)
-		n.clients[c].quit()
-		m.spend(&n, cl.id)
-		m.work(&n, r)
-		out.Loud('A'+c, "its caller leaves while it asks", n)
+		cl.quit()
+		m.spend(&s, r.id)
+		m.work(&s, r)
+		out.Loud('A'+c, "its caller leaves while it asks", s)
 	}
 }

@@ -1,32 +1,29 @@
 package rw
 
 import (
+	"testing"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 // What must never be.
 var (
-	must        model.Promises
-	errToken    = must.Never("a write's token that is not greater than all before it")
-	errRead     = must.Never("a read's token that is not the last write's")
-	errAnothers = must.Never("a command changed what another owner has")
-	errBack     = must.Never("a hold that had ended was brought back")
-	errItself   = must.Never("a client was refused because of its own earlier attempt")
-	errEarly    = must.Never("the lock was granted while it was to stay taken")
-	errLonger   = must.Never("a lock that its holder has left stays taken for longer than it was to")
-	errPassed   = must.Never("a reader who came later passed a writer that waits")
-	errTurns    = must.Never("a reader was to wait for a second writer")
-	errShut     = must.Never("a reader was refused though nobody writes or waits to write")
-	errOutlived = must.Never("a writer was refused though nobody writes and no reader's lease lasts")
-	errUntold   = must.Never("a command let in somebody who listens and was not told")
-	errEndless  = must.Never("a key has no end")
-	errAlone    = must.Never("a client trusts that it writes, and another that it writes or reads")
-	errCut      = must.Never("a client trusts a hold that the server does not know")
-	errCount    = must.Never("the server's hold count is not the holder's")
-	errAsleep   = must.Never("a client sleeps for longer than a place counts, and would be granted the lock")
-	errLeft     = must.Never("the lock is held for nobody, and nothing is on its way that would free it")
-	errPlace    = must.Never("a place is kept for nobody, and nothing is on its way that would withdraw it")
+	errToken    = model.Must.Never("a write's token that is not greater than all before it")
+	errRead     = model.Must.Never("a read's token that is not the last write's")
+	errBack     = model.Must.Never("a hold that had ended was brought back")
+	errEarly    = model.Must.Never("the lock was granted while it was to stay taken")
+	errLonger   = model.Must.Never("a lock that its holder has left stays taken for longer than it was to")
+	errPassed   = model.Must.Never("a reader who came later passed a writer that waits")
+	errTurns    = model.Must.Never("a reader was to wait for a second writer")
+	errShut     = model.Must.Never("a reader was refused though nobody writes or waits to write")
+	errOutlived = model.Must.Never("a writer was refused though nobody writes and no reader's lease lasts")
+	errUntold   = model.Must.Never("a command let in somebody who listens and was not told")
+	errEndless  = model.Must.Never("a key has no end")
+	errAlone    = model.Must.Never("a client trusts that it writes, and another that it writes or reads")
+	errCount    = model.Must.Never("the server's hold count is not the holder's")
+	errAsleep   = model.Must.Never("a client sleeps for longer than a place counts, and would be granted the lock")
+	errPlace    = model.Must.Never("a place is kept for nobody, and nothing is on its way that would withdraw it")
 )
 
 // judgeRead judges the answer to an attempt to read. An attempt that is late may not have the ticket
@@ -91,10 +88,10 @@ func (m *rwlock) judge(s *state, before *server, kind uint8, but uint16) {
 		old, now := before.readers[id], s.readers[id]
 		stood, stands := old.count > 0 && before.ttl > 0, now.count > 0
 		s.wrong.If(!ask && stands && !stood, errBack)
-		s.wrong.If(but&(1<<id) == 0 && stood && old.lease > 0 && old != now, errAnothers)
+		s.wrong.If(but&(1<<id) == 0 && stood && old.lease > 0 && old != now, model.ErrAnothers)
 	}
 	wrote := before.writer != 0 && !before.over() && (but&(1<<(before.writer-1))) == 0
-	s.wrong.If(wrote && (s.writer != before.writer || s.left != before.left), errAnothers)
+	s.wrong.If(wrote && (s.writer != before.writer || s.left != before.left), model.ErrAnothers)
 	s.wrong.If(!ask && s.writer != 0 && before.writer == 0, errBack)
 	s.wrong.If(s.stays > 0 && s.ttl > before.ttl && kind != renewRead, errLonger) // who wrote may go on reading
 }
@@ -109,7 +106,7 @@ func (m *rwlock) wouldBe(k server, cl *client) bool {
 
 // asleep reports whether a client waits for a message, and none is on its way.
 func (cl *client) asleep() bool {
-	return cl.id != 0 && cl.asked && cl.granted == 0 && !cl.wake && cl.sub == heard
+	return cl.id != 0 && cl.asked && cl.granted == 0 && !cl.wake && cl.sub == model.Heard
 }
 
 // judgeTold: whom a command lets in, who listens, is told.
@@ -125,7 +122,7 @@ func (m *rwlock) judgeTold(s *state, before *server) {
 func (m *rwlock) check(s *state) error {
 	broken := s.wrong
 	if m.losses > 0 {
-		return must.First(broken.Only(errToken), m.only)
+		return model.Must.First(broken.Only(errToken), m.only)
 	}
 	m.checkKeys(s, &broken)
 	if !s.forced {
@@ -137,7 +134,7 @@ func (m *rwlock) check(s *state) error {
 	if m.brief {
 		m.checkLeft(s, &broken)
 	}
-	return must.First(broken, m.only)
+	return model.Must.First(broken, m.only)
 }
 
 func (m *rwlock) checkKeys(s *state, broken *model.Broken) {
@@ -159,14 +156,14 @@ func (m *rwlock) checkHolds(s *state, broken *model.Broken) {
 		w, r := &s.clients[c].held[write], &s.clients[c].held[read]
 		clean := func(id, side uint8) bool { return s.dirty&(1<<(id-1+side*ids)) == 0 }
 		if w.id != 0 {
-			broken.If(!s.writes(w.id), errCut)
+			broken.If(!s.writes(w.id), model.ErrCut)
 			broken.If(clean(w.id, write) && s.count != w.holds, errCount)
 			for d := range m.clients {
 				broken.If(d != c && s.clients[d].held != [sides]hold{}, errAlone)
 			}
 		}
 		if r.id != 0 {
-			broken.If(!s.reads(r.id) || s.readers[r.id-1].lease == 0, errCut)
+			broken.If(!s.reads(r.id) || s.readers[r.id-1].lease == 0, model.ErrCut)
 			broken.If(clean(r.id, read) && s.readers[r.id-1].count != r.holds, errCount)
 		}
 	}
@@ -189,7 +186,8 @@ func (m *rwlock) checkLeft(s *state, broken *model.Broken) {
 		if s.crashed&(1<<(id-1)) != 0 || cl.id == id || model.Count(s.net[:], its) > 0 {
 			continue // it is dead, or something of it is expected
 		}
-		broken.If(s.reads(id) && s.ttl > 0 && cl.held[read].id != id || s.writes(id) && cl.held[write].id != id, errLeft)
+		broken.If(s.reads(id) && s.ttl > 0 && cl.held[read].id != id || s.writes(id) && cl.held[write].id != id,
+			model.ErrLeft)
 		broken.If(s.places[id-1] > 1 && cl.held[write].id != id, errPlace)
 	}
 }
@@ -205,4 +203,65 @@ func (m *rwlock) free(s *state) bool {
 		}
 	}
 	return true
+}
+
+// TestReadWriteModelControls: without any one of the defences there is a way to break a promise.
+func TestReadWriteModelControls(t *testing.T) {
+	model.Controls(t, "model of the read-write lock", rwlock.explore, []model.Control[rwlock]{
+		{"read: who writes keeps readers out", readSeesWriter, shares, errAlone},
+		{"read: who comes waits for a writer that waits", readerWaits, turning, errPassed},
+		{"read: but for one only", ticketCounts, turning, errTurns},
+		{"read: who reads or writes already does not wait", whoReadsPasses, fewer(calls), model.ErrStuck},
+		{"read: the token is that of the last write", readToken, turning, errRead},
+		{"read: a late attempt does not set the count back", readCountKept, reenters, errCount},
+		{"read: nor the lease", readLeaseKept, extends, model.ErrCut},
+		{"read: the hash lasts as long as the longest lease", hashLasts, shares, model.ErrCut},
+		{"both: a grant has a time to live", leaseOfGrant, shares, errEndless},
+		{"both: one that comes late refuses itself", lateness, leavesWriting, model.ErrLeft},
+		{"the same, where it reads", lateness, leavesReading, model.ErrLeft},
+		{"the same, where it takes a place", lateness, leavesWriting, errPlace},
+		{"write: readers keep a writer out", writeSeesReaders, shares, errAlone},
+		{"write: those whose leases have ended do not", deadReaders, shares, errOutlived},
+		{"write: a repeated attempt gets the outcome of the first", againFlag, reenters, model.ErrItself},
+		{"write: a token is greater than the last", tokenGrows, turning, errToken},
+		{"the same, where the clock was set back", tokenGrows, forgets, errToken},
+		{"write: who is refused has a place", placeTaken, turning, errPassed},
+		{"write: who is granted has none, nor who leaves", placeAtGrant | placeWithdrawn, leavesWriting, errPlace},
+		{"release: who leaves has no place", placeWithdrawn, yields, errPlace},
+		{"release: that the last place was withdrawn is announced", placeTold, yields, errUntold},
+		{"release: a place that is over is none", overIsNone, yields, errUntold},
+		{"release: by the owner only", releaseOwner, leavesWriting, model.ErrAnothers},
+		{"the same, as its victim sees it", releaseOwner, leavesWriting, model.ErrCut},
+		{"release: of a write it is announced", writeTold, turning, errUntold},
+		{"the same, where no time passes", writeTold, fewer(calls), model.ErrStuck},
+		{"release: of a write it leaves the owner's read", downgrade, reenters, model.ErrCut},
+		{"release: and others may read then", downgradeMode, calls, errShut},
+		{"release: of the last read it is announced", readTold, shares, errUntold},
+		{"release: of a read it leaves others'", othersStay, shares, model.ErrCut},
+		{"release: but dead ones do not stay", othersLooked, shares, errUntold},
+		{"recount: counts are absolute", absolute, reenters, errCount},
+		{"renew: never brings back", renewExists, stays, errBack},
+		{"renew: never shortens", renewKeeps, extends, model.ErrCut},
+		{"leave: the lock stays taken", leaveStays, stays, errEarly},
+		{"leave: that it ends earlier is announced", leaveTold, stays, errAsleep},
+		{"leave: what comes late does not find the owner", leaveRenames, stays, errLonger},
+		{"all: a stay that is over ends, though its owner reads on", stayEnds, stays, errShut},
+		{"both: who is refused is told when the stay ends", staySaid, stays, errAsleep},
+		{"release: a lock that stays taken lasts no longer than that", stayShortens, stays, errLonger},
+		{"force: those only who were seen", forceSeen, forced, model.ErrAnothers},
+		{"client: trust counts from the sending", fromSending, shares, model.ErrCut},
+		{"the same, with another who holds", fromSending, turning, errAlone},
+		{"client: trust ends by its own clock", deadline, turning, errAlone},
+		{"client: an owner id with a straggler is not used again", fresh | undo, leavesReading, model.ErrCut},
+		{"client: nor is one that is being given back", fresh, leavesReading, model.ErrCut},
+		{"client: who writes and reads by another name says so", siblings, callsLost, model.ErrStuck},
+		{"client: who reads does not ask to write", upgrade, fewer(calls), model.ErrStuck},
+		{"client: a waiter with a straggler says so", againWaiting, reenters, model.ErrItself},
+		{"client: what may be left is given back", undo, leavesWriting, model.ErrLeft},
+		{"client: and given back again", undoAgain, leavesReading, model.ErrLeft},
+		{"client: so is the place of one who left while it asked", undoPlace, yields, errPlace},
+		{"client: who waits asks once more when it listens", listensThen, fewer(calls), model.ErrStuck},
+		{"client: and when it was cut off", noticesBreak, fewer(calls), model.ErrStuck},
+		{"client: who waits looks when what it knows has ended", looks, shares, errAsleep},
+	})
 }

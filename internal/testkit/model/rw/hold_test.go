@@ -1,6 +1,9 @@
 package rw
 
-import "github.com/holdfast-go/holdfast/lua"
+import (
+	"github.com/holdfast-go/holdfast/internal/testkit/model"
+	"github.com/holdfast-go/holdfast/lua"
+)
 
 // lease is the lease of a client's holds, in ticks.
 func (m *rwlock) lease(c int, long bool) uint8 {
@@ -65,19 +68,17 @@ func (m *rwlock) recounts(s state, c int, side, count uint8, out *steps) {
 	} else {
 		out.Quiet(by(c, side), "unlocks, but not the last", n)
 	}
-	if s.faults == 0 || c >= m.frail {
+	if c >= m.frail || !model.Spend(&s.faults) {
 		return
 	}
-	s.faults--
-	s.clients[c].held[side].stray = true
+	h.stray = true
 	n = s
 	m.run(&n, request, false)
 	set(&n)
 	out.Loud(by(c, side), "says how often it holds, hears nothing and says it again", n)
-	n = s
-	m.keep(&n, request)
-	set(&n)
-	out.Loud(by(c, side), "says how often it holds, and again, and the first may come late", n)
+	m.keep(&s, request)
+	set(&s)
+	out.Loud(by(c, side), "says how often it holds, and again, and the first may come late", s)
 }
 
 // unlocks is the last unlock of a hold.
@@ -99,18 +100,16 @@ func (m *rwlock) unlocks(s state, c int, side uint8, out *steps) {
 	m.run(&n, request, false)
 	m.end(&n, c, side, false, false)
 	out.Quiet(by(c, side), "unlocks the last", n)
-	if s.faults == 0 || c >= m.frail {
+	if c >= m.frail || !model.Spend(&s.faults) {
 		return
 	}
-	s.faults--
 	n = s
 	m.run(&n, request, false)
 	m.end(&n, c, side, true, false)
 	out.Loud(by(c, side), "unlocks the last and hears nothing", n)
-	n = s
-	m.keep(&n, request)
-	m.end(&n, c, side, true, false)
-	out.Loud(by(c, side), "unlocks the last, which may come late", n)
+	m.keep(&s, request)
+	m.end(&s, c, side, true, false)
+	out.Loud(by(c, side), "unlocks the last, which may come late", s)
 }
 
 // end is the end of a hold. What may be left of it, or come, is given back.
@@ -152,9 +151,7 @@ func (m *rwlock) renewals(s state, c int, side uint8, out *steps) {
 		n.clients[c].held[side].renewed = lease - 1
 	}
 	out.Loud(by(c, side), "renews", n)
-	if s.faults > 0 && c < m.frail {
-		n = s
-		n.faults--
+	if n := s; model.Spend(&n.faults) && c < m.frail {
 		n.clients[c].held[side].tainted = true
 		m.keep(&n, request)
 		out.Loud(by(c, side), "renews, which may come late", n)

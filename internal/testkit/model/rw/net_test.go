@@ -5,18 +5,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
-// Without a straggler the last is enough.
-const (
-	undoFirst = 1
-	undoPause = 2
-	undoLast  = 3
-)
-
-// aged is an attempt that its client gave up a while ago: the last release of an undo comes after
-// it has become that.
-const aged = 1
-
 // run executes a request, and notes what it did to whom: whatever a client believes, some things
 // must not happen. straggler: nobody waits for the answer.
 func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
@@ -27,7 +15,7 @@ func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
 	}
 	switch r.kind {
 	case askWrite, lateWrite, askRead, lateRead:
-		if r.step == aged && !m.off.Has(lateness) {
+		if r.step == model.Aged && !m.off.Has(lateness) {
 			return answer{status: lua.Late}
 		}
 		if r.kind == askRead || r.kind == lateRead {
@@ -80,7 +68,7 @@ func counted(r message, a answer) (side uint8, is bool) {
 // heard reports whether anybody listens.
 func (m *rwlock) heard(s *state) bool {
 	for c := range m.clients {
-		if s.clients[c].sub == heard {
+		if s.clients[c].sub == model.Heard {
 			return true
 		}
 	}
@@ -90,7 +78,7 @@ func (m *rwlock) heard(s *state) bool {
 // tell gives all who listen a reason to ask.
 func (m *rwlock) tell(s *state) {
 	for c := range m.clients {
-		if cl := &s.clients[c]; cl.sub == heard && cl.granted == 0 {
+		if cl := &s.clients[c]; cl.sub == model.Heard && cl.granted == 0 {
 			cl.wake = true
 		}
 	}
@@ -103,22 +91,16 @@ func (m *rwlock) keep(s *state, r message) {
 		r.again = false // of which the script knows nothing
 	}
 	given := func(r message) bool { return !r.background() }
-	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r, order) {
-		m.noRoom(s)
+	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r) {
+		s.full.Cut(&m.cut)
 	}
 }
 
 // work does something in the background.
 func (m *rwlock) work(s *state, r message) {
-	if !model.Put(s.net[:], r, order) {
-		m.noRoom(s)
+	if !model.Put(s.net[:], r) {
+		s.full.Cut(&m.cut)
 		s.full = true
-	}
-}
-
-func (m *rwlock) noRoom(s *state) {
-	if !s.full {
-		m.cut++
 	}
 }
 
@@ -130,7 +112,7 @@ func (m *rwlock) network(s state, out *steps) {
 		model.Take(n.net[:], i)
 		switch r.kind {
 		case undoWrite, undoRead:
-			if r.step != undoPause || m.still && !n.expects(r.id) { // else see netTick
+			if r.step != model.UndoPause || m.still && !n.expects(r.id) { // else see netTick
 				m.undoStep(&n, r)
 				out.Quiet('A'+c, "gives back", n)
 			}
@@ -145,11 +127,11 @@ func (m *rwlock) network(s state, out *steps) {
 }
 
 func (m *rwlock) undoStep(s *state, r message) {
-	if r.step == undoPause {
-		r.step = undoLast
+	if r.step == model.UndoPause {
+		r.step = model.UndoLast
 	}
 	m.run(s, r, false)
-	if r.step++; r.step <= undoLast {
+	if r.step++; r.step <= model.UndoLast {
 		m.work(s, r)
 	}
 }
@@ -173,10 +155,9 @@ func (m *rwlock) lateAnswer(s state, i int, r message, out *steps) {
 		m.beginUndo(&n, side, r.id, true)
 	}
 	out.Quiet('A'+c, "is answered after its caller left", n)
-	if s.faults == 0 {
+	if !model.Spend(&s.faults) {
 		return
 	}
-	s.faults--
 	m.keep(&s, message{kind: kindOf(side, askWrite, askRead), id: r.id, count: r.count, again: r.again, beside: r.beside})
 	m.beginUndo(&s, side, r.id, true)
 	out.Loud('A'+c, "gets no answer after its caller left", s)
@@ -189,35 +170,28 @@ func (m *rwlock) busy(s *state, c int) bool {
 
 // crash ends a process with all that it does in the background. What it has sent may arrive.
 func (m *rwlock) crash(s *state, c int) {
-	var rest []message
 	gone := func(id uint8) {
 		if id != 0 {
 			s.crashed |= 1 << (id - 1)
 		}
 	}
-	model.Change(s.net[:], order, func(r message) (message, bool) {
-		if !r.background() || clientOf(r.id) != c {
-			return r, true
-		}
+	its := func(r message) bool { return r.background() && clientOf(r.id) == c }
+	for _, r := range model.Extract(s.net[:], its) {
 		gone(r.id)
 		if r.kind == lateWrite || r.kind == lateRead {
 			r.kind -= lateWrite - askWrite
-			rest = append(rest, r)
+			m.keep(s, r)
 		}
-		return r, false
-	})
+	}
 	cl := &s.clients[c]
 	gone(cl.id)
 	if cl.wake && cl.granted == 0 {
-		rest = append(rest, m.attempt(cl))
+		m.keep(s, m.attempt(cl))
 	}
 	for _, h := range cl.held {
 		gone(h.id)
 	}
 	*cl = client{dead: true, gen: gens}
-	for _, r := range rest {
-		m.keep(s, r)
-	}
 }
 
 // operator is somebody who looks who has the lock, and then forces these out.
@@ -243,10 +217,9 @@ func (m *rwlock) operator(s state, out *steps) {
 		out.Quiet(0, "somebody forces out who had it", n)
 		return
 	}
-	if s.forces == 0 || s.mode == nobody {
+	if s.mode == nobody || !model.Spend(&s.forces) {
 		return
 	}
-	s.forces--
 	s.seenBy = s.mode
 	for id := range uint8(ids) {
 		if s.mode == writing && s.writer == id+1 || s.mode == reading && s.reads(id+1) {
@@ -271,17 +244,15 @@ func (m *rwlock) time(s state, out *steps) {
 	if !m.still && (m.losses == 0 || s.clock < horizon) {
 		out.Quiet(0, "time passes", n)
 	}
-	if s.losses == 0 {
+	if !model.Spend(&s.losses) {
 		return
 	}
-	s.losses--
 	n = s
 	n.server = server{clock: s.clock}
 	out.Loud(0, "the server loses its keys", n)
 	if s.clock > clockStep && s.token != 0 {
-		n = s
-		n.clock -= clockStep
-		out.Loud(0, "the server's clock is set back", n)
+		s.clock -= clockStep
+		out.Loud(0, "the server's clock is set back", s)
 	}
 }
 
@@ -314,12 +285,12 @@ func (m *rwlock) clientTick(s *state, c int) {
 // netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
 // pauses of undos.
 func (m *rwlock) netTick(s *state) {
-	model.Change(s.net[:], order, func(r message) (message, bool) {
+	model.Change(s.net[:], func(r message) (message, bool) {
 		switch {
-		case r.step == undoPause:
-			r.step = undoLast
+		case r.step == model.UndoPause:
+			r.step = model.UndoLast
 		case r.ask():
-			r.step = aged
+			r.step = model.Aged
 		case !r.background() && m.brief:
 			return r, false
 		}

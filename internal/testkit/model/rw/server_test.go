@@ -281,14 +281,8 @@ func (k *server) renewRead(off model.Defence, id, lease, count uint8) answer {
 	} else {
 		r.lease = max(r.lease, lease)
 	}
-	switch {
-	case count == 0:
-	case !off.Has(absolute):
-		r.count = count
-	case count > 1: // with two levels the second is reached from the first, and left for it
-		r.count++
-	default:
-		r.count--
+	if count > 0 {
+		r.count = recounted(off, r.count, count)
 	}
 	k.settle(off)
 	if k.token != 0 && k.clock != 0 {
@@ -320,15 +314,18 @@ func (k *server) recountWrite(off model.Defence, id, count, lease uint8) answer 
 		return answer{status: lua.Gone}
 	}
 	k.ttl = max(k.ttl, lease)
+	k.count = recounted(off, k.count, count)
+	return answer{status: lua.Done}
+}
+
+func recounted(off model.Defence, before, count uint8) uint8 {
 	switch {
 	case !off.Has(absolute):
-		k.count = count
-	case count > 1:
-		k.count++
-	default:
-		k.count--
+		return count
+	case count > 1: // with two levels the second is reached from the first, and left for it
+		return before + 1
 	}
-	return answer{status: lua.Done}
+	return before - 1
 }
 
 // leave is rw_leave.lua.

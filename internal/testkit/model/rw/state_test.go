@@ -1,10 +1,6 @@
 package rw
 
-import (
-	"cmp"
-
-	"github.com/holdfast-go/holdfast/internal/testkit/model"
-)
+import "github.com/holdfast-go/holdfast/internal/testkit/model"
 
 const (
 	// In the scripts.
@@ -67,13 +63,6 @@ const (
 	sides
 )
 
-// Where a client's messages arrive that waits.
-const (
-	off    uint8 = iota // nowhere
-	heard               // at the client
-	broken              // nowhere, and the client does not know
-)
-
 // hold is what an owner has of one side. Zero: nothing.
 type hold struct {
 	id      uint8
@@ -104,7 +93,7 @@ type client struct {
 	granted uint8 // the token, if an answer is on its way that grants it
 	lasts   uint8 // for how long that may be trusted
 	look    uint8 // when it looks by itself
-	sub     uint8
+	sub     model.Link
 
 	// For the check: what is so, whatever anybody knows.
 	let    bool  // since its first refusal it has let a writer go first
@@ -118,9 +107,9 @@ type message struct {
 	count uint8 // of a recount; ticket of an attempt to read
 	lease uint8
 	step  uint8 // of an undo; aged, of an attempt that is late
-	again bool
 	// beside is, of an attempt to read, the name by which its owner writes
 	beside uint8
+	again  bool
 }
 
 // Kinds of messages.
@@ -162,8 +151,8 @@ type state struct {
 	seenBy  uint8  // nobody, or the mode in which they were seen
 	crashed uint16 // owner ids whose process died
 	forced  bool
-	full    bool  // the bounds have no room for what the step leaves behind
-	faults  uint8 // that may still come: lost and late messages
+	full    model.Full // the bounds have no room for what the step leaves behind
+	faults  uint8      // that may still come: lost and late messages
 	leaves  uint8
 	crashes uint8
 	breaks  uint8
@@ -190,9 +179,3 @@ func kindOf(side, ofWrite, ofRead uint8) uint8 {
 func (r message) background() bool { return r.kind >= lateWrite }
 
 func (r message) ask() bool { return r.kind == askWrite || r.kind == askRead }
-
-func order(a, b message) int {
-	return cmp.Or(cmp.Compare(a.kind, b.kind), cmp.Compare(a.id, b.id), cmp.Compare(a.count, b.count),
-		cmp.Compare(a.lease, b.lease), cmp.Compare(a.step, b.step), cmp.Compare(a.beside, b.beside),
-		model.Bit(a.again)-model.Bit(b.again))
-}
