@@ -232,6 +232,8 @@ func TestStateIsCancelled(t *testing.T) {
 		_, err := m.ForceUnlock(ctx)
 		done <- err
 	}()
+	hellos := faultproxy.Command("HELLO")
+	eventually(t, "both ask", func() bool { return p.proxies[0].Seen(hellos) >= cap(done) })
 	cancel()
 	for range cap(done) {
 		err := <-done

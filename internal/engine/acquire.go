@@ -15,12 +15,15 @@ import (
 // there is no local one, and a place there is returned if others of this client wait there, too.
 func (g *grant) queueUp(r *request) Place {
 	q, key := &g.base.Client.queue, g.base.Key
+	if g.asked != r {
+		return nil
+	}
+	if w := g.base.waiter(); w != nil && !r.once && w.Crowded() && g.prepare() == nil {
+		return w.Join((*Acquisition)(g)) // which shares what the others know
+	}
+	g.share(&Note{})
 	switch {
-	case g.asked != r, g.base.traits.Together: // who shares it lines up only if refused, see lineUp
-	case g.base.traits.Queues:
-		if w := g.base.waiter(); !r.once && w.Crowded() && g.prepare() == nil {
-			return w.Join((*Acquisition)(g))
-		}
+	case g.base.traits.Together, g.base.traits.Queues: // who shares it lines up only if refused, see lineUp
 	case r.once:
 		g.front = q.TryEnter(key, g)
 	default:

@@ -47,11 +47,12 @@ type grant struct {
 	// leaves by its context.
 	turn chan struct{}
 
-	own   Note // what it knows of the lock by itself
-	known int  // how many answers there were in its note before it was wanted; of the goroutine that acquires
+	known int // how many answers there were in its note before it was wanted; of the goroutine that acquires
 
-	mu    sync.Mutex // guards the rest; never held over a network call
-	note  *Note      // what is known of the lock; written by the goroutine that acquires
+	mu sync.Mutex // guards the rest; never held over a network call
+	// note is what is known of the lock: its own, or that of others who want the lock. Nil before it is
+	// wanted; written by the goroutine that acquires.
+	note  *Note
 	live  bool
 	ended error // why, nil before the end
 	// told is that somebody was told of those who wait for it.
@@ -78,9 +79,7 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Lock, o *owner, id string, r *request) *grant {
-	g := &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart()}
-	g.note = &g.own
-	return g
+	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart()}
 }
 
 func (g *grant) isLive() bool {

@@ -41,7 +41,7 @@ func (g *grant) left(cause error) error {
 	}
 	said, news, failure := g.note.since(g.known)
 	answered, silent := g.base.backend.Answers(start.Add(g.begun))
-	if id, held := g.heldHere(); held {
+	if id, held := g.heldHere(); held && !news {
 		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
