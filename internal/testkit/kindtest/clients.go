@@ -27,7 +27,7 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 	require.Eventually(t, cond, Patience, 2*time.Millisecond, what)
 }
 
-// Receive waits for a value; what says what it would mean that there is one.
+// Receive waits for a value, and names it by what if it does not come.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	t.Helper()
 	select {
