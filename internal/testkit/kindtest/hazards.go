@@ -40,7 +40,7 @@ func hazards() []hazard {
 		{"a lease is trusted from when it was asked for", askedFor, false},
 	}
 	for how, end := range endings {
-		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(end), true})
+		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})
 	}
 	return all
 }
@@ -95,7 +95,7 @@ func (s strikes) clear() {
 	}
 }
 
-// farTimeout is when a far participant gives up a silent connection.
+// farTimeout is when a far participant gives up a silent connection, while there is a fault.
 const farTimeout = 200 * time.Millisecond
 
 // far makes a participant behind a network.
