@@ -137,3 +137,22 @@ func TestChancesAreTold(t *testing.T) {
 		require.Equal(t, want, chances(parsed(t, imports+"func f() { "+body+" }")), body)
 	}
 }
+
+// TestTestsDoNotSleep: a test waits for a condition with a deadline. Only in a testing/synctest bubble, where time is virtual, Sleep
+// is how it is moved.
+func TestTestsDoNotSleep(t *testing.T) {
+	places(t, nil, "sleeps; wait for a condition with a deadline", func(_ *source, file string) bool {
+		return strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, "synctest_test.go")
+	}, sleeps)
+	require.Len(t, sleeps(parsed(t, "func f() { time.Sleep(1); sleep(2) }")), 1, "the control")
+}
+
+func sleeps(f *ast.File) (found []string) {
+	ast.Inspect(f, func(node ast.Node) bool {
+		if n, ok := node.(*ast.SelectorExpr); ok && is(n.X, "time") && n.Sel.Name == "Sleep" {
+			found = append(found, "time.Sleep")
+		}
+		return true
+	})
+	return found
+}

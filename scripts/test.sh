@@ -5,8 +5,8 @@
 #   scripts/test.sh                   quick: what every change runs first. One local server; no database,
 #                                     browser or JVM; the models in small bounds, twenty simulated worlds
 #   scripts/test.sh --changed [BASE]  the same, of the packages that differ from BASE (default: HEAD, so
-#                                     what is not committed), those that import them directly, and the
-#                                     rules of the tree
+#                                     what is not committed), those that import them, and the rules of
+#                                     the tree
 #   scripts/test.sh --all             everything whose verdict does not depend on chance: also all servers
 #                                     and topologies, Redisson, the browser, PostgreSQL, the earlier version,
 #                                     the oldest dependencies, the platforms and the linters
@@ -72,7 +72,9 @@ packages() {
 
 # changed lists the packages in which a file differs from the base, those that import one whose code does, and those that check
 # rules of the whole tree. The package of a file is that of the nearest folder above which has one: the root's, for documents, which
-# its tests read. What all are built of changes all.
+# its tests read. What all are built of changes all. What imports a package inside the library that changes counts as changed if it is
+# inside too: the tests of such code are mostly those of the kinds, and of the controls.
+inside='^github.com/holdfast-go/holdfast/(internal/[a-z]+|lua|pubsub|watchdog)$'
 changed() {
   local files
   files=$(git -c core.quotePath=false diff --name-only --no-renames "$base" &&
@@ -84,7 +86,7 @@ changed() {
   fi
   files+=$(printf '\n%s' arch_test.go internal/testkit/overlay/rows.go internal/testkit/appendix/page_test.go)
   packages -f '{{.ImportPath}} {{.Dir}} {{join .Imports " "}} {{join .TestImports " "}} {{join .XTestImports " "}}' |
-    awk -v root="$root" -v files="$files" '
+    awk -v root="$root" -v files="$files" -v inside="$inside" '
       { path[NR] = $1; at[$2] = $1; line[NR] = $0 }
       END {
         n = split(files, list, "\n")
@@ -94,12 +96,18 @@ changed() {
           touched[at[dir]] = 1
           if (i <= n - 3 && list[i] !~ /(_test\.go|\.md)$/) code[at[dir]] = 1
         }
-        for (i = 1; i <= NR; i++) {
-          chosen = path[i] in touched
-          k = split(line[i], word, " ")
-          for (j = 3; j <= k; j++) if (word[j] in code) chosen = 1
-          if (chosen) print path[i]
-        }
+        do {
+          more = 0
+          for (i = 1; i <= NR; i++) {
+            k = split(line[i], word, " ")
+            for (j = 3; j <= k; j++) if (word[j] in code) {
+              touched[path[i]] = 1
+              if (path[i] ~ inside && !(path[i] in code)) more = code[path[i]] = 1
+            }
+          }
+        } while (more)
+        for (path_of in code) if (path_of ~ inside) touched["github.com/holdfast-go/holdfast/integration_test/controls"] = 1
+        for (i = 1; i <= NR; i++) if (path[i] in touched) print path[i]
       }'
 }
 
