@@ -66,6 +66,15 @@ func TestAtMostOnce(t *testing.T) {
 		hit(lua.RwState)
 		_, err := p.mutex.State(t.Context())
 		require.NoError(t, err)
+		for s, lock := range map[*lua.Script]kindtest.Acquire{lua.RwForce: p.mutex.RLock, lua.RwWriteRelease: p.mutex.Lock} {
+			h := take(t.Context(), t, lock)
+			hit(s)
+			forced, err := p.mutex.ForceUnlock(t.Context())
+			require.NoError(t, err)
+			require.True(t, forced, s.Name())
+			require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
+			require.Empty(t, p.fields())
+		}
 	})
 }
 

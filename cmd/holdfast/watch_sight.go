@@ -82,6 +82,9 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	if err != nil {
 		return nil, err
 	}
+	if state.Owner != "" && kind == "" { // it was granted between two commands, as a lock of some kind
+		return w.look(ctx)
+	}
 	if state.Owner != "" && !ownerForm.MatchString(state.Owner) {
 		return nil, w.foreign(fmt.Sprintf("a hash with the field %.40q", state.Owner))
 	}

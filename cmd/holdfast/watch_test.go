@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -52,6 +53,27 @@ func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.Zero(t, p.told(t, sig), p.stderr.String())
 	require.Empty(t, p.stderr.String())
+}
+
+// TestGrantedBetweenTwoCommands: a look that finds nothing at first, and a holder then, says of what kind the lock is.
+func TestGrantedBetweenTwoCommands(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
+	var hold *holdfast.Hold
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		if hold == nil && cmds[0].Name() == "type" {
+			hold = kindtest.Lock(t, rwlock.New(c, t.Name()))
+		}
+		return err
+	}))
+	w := &watcher{watchConfig: watchConfig{name: t.Name()}, rdbs: []redis.UniversalClient{rdb},
+		clients: []*holdfast.Client{kindtest.NewClient(t, rdb, nil)}}
+	s, err := w.look(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "rwlock", s.kind)
+	require.Equal(t, hold.Owner(), s.holders[0].Owner)
+	kindtest.Unlock(t, hold)
 }
 
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.

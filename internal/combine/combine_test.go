@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -381,4 +382,25 @@ func TestLimit(t *testing.T) {
 		c.took(time.Millisecond)
 	}
 	require.Greater(t, c.limit(), fewFlights, "many do")
+}
+
+// TestPatience: those who travel together are waited for until the last of their deadlines, whoever
+// sends, and as long as it takes if one has none.
+func TestPatience(t *testing.T) {
+	from := time.Now()
+	who := func(hours int, others ...*seat) *seat {
+		if hours == 0 {
+			return &seat{ctx: t.Context(), others: others}
+		}
+		ctx, cancel := context.WithDeadline(t.Context(), from.Add(time.Duration(hours)*time.Hour))
+		t.Cleanup(cancel)
+		return &seat{ctx: ctx, others: others}
+	}
+	for _, hours := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {0, 1, 2}, {1, 0, 2}, {1, 2, 0}} {
+		ctx, cancel := who(hours[0], who(hours[1]), who(hours[2])).patient()
+		defer cancel()
+		last, ends := ctx.Deadline()
+		require.Equal(t, !slices.Contains(hours, 0), ends, hours)
+		require.True(t, !ends || last.Equal(from.Add(3*time.Hour)), "%v: %v", hours, last)
+	}
 }
