@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -79,11 +80,11 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	}
 	// The look at a fair lock serves the plain one too, whose hash is the same and whose queue is empty.
 	state, err := fairlock.New(c, w.name).State(ctx)
+	if kind == "" && (state.Owner != "" || lua.IsError(err, "WRONGTYPE")) { // it was made between two commands, and has a kind now
+		return w.look(ctx)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if state.Owner != "" && kind == "" { // it was granted between two commands, as a lock of some kind
-		return w.look(ctx)
 	}
 	if state.Owner != "" && !ownerForm.MatchString(state.Owner) {
 		return nil, w.foreign(fmt.Sprintf("a hash with the field %.40q", state.Owner))
