@@ -61,7 +61,7 @@ func (b *bench) well(t *testing.T, s scenario, c contender) sample {
 	return got
 }
 
-func anybody(got sample) bool     { return got.Safety.Entries > 0 }
+func anybody(got sample) bool     { return got.Safety.Entries > 0 && got.Metrics[metricRate] > 0 } // not only after its end
 func overlapping(got sample) bool { return got.Safety.Overlaps > 0 }
 func unsafely(got sample) bool    { return overlapping(got) && got.Safety.Disorder > 0 }
 

@@ -2,6 +2,7 @@ package election_test
 
 import (
 	"context"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -60,6 +61,42 @@ func TestAnnouncementMeetsFaults(t *testing.T) {
 		stop()
 		require.Empty(t, w.told)
 	})
+}
+
+// refusal is an error of a server.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// TestRunAfterAnUncertainRefusal: no answer comes to the announcement, and its repeat is refused. So nobody knows
+// whether it happened, and Run campaigns again. The control: of a refusal alone Run is told.
+func TestRunAfterAnUncertainRefusal(t *testing.T) {
+	const no = refusal("ERR not now")
+	for name, answers := range map[string][]error{"uncertain": {io.EOF, no}, "control": {no}} {
+		t.Run(name, func(t *testing.T) {
+			rdb := kindtest.Hooked(redistest.Shared(t).Client(t), redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+				if args := cmds[0].Args(); len(args) > 1 && args[1] == lua.ElectionAnnounce.Hash() && len(answers) > 0 {
+					err := answers[0]
+					answers = answers[1:]
+					cmds[0].SetErr(err)
+					return err
+				}
+				return send()
+			}))
+			led := false
+			err := election.New(newClient(t, rdb, nil), uniqueName(t)).Run(t.Context(), "v", func(context.Context) error {
+				led = true
+				return nil
+			})
+			if name == "control" {
+				require.ErrorIs(t, err, no)
+			} else {
+				require.NoError(t, err)
+			}
+			require.Equal(t, name != "control", led)
+		})
+	}
 }
 
 // TestNoAnnouncement: whoever cannot announce itself gives the leadership back, and the next one

@@ -52,7 +52,7 @@ func of(e *election.Election, value string) kindtest.Acquire {
 // lead leads an election that has no leader.
 func lead(t testing.TB, e *election.Election, value string) *holdfast.Hold {
 	t.Helper()
-	return kindtest.Take(t.Context(), t, of(e, value))
+	return kindtest.Begin(t.Context(), t, of(e, value)).Hold()
 }
 
 // campaign is one candidate.

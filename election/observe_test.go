@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -50,20 +51,26 @@ func TestLeaseEnds(t *testing.T) {
 	require.False(t, ends(t, time.Second), "control")
 }
 
-// TestObserverInAnOutage: an observer is told once that Redis does not answer, and goes on when it
-// does.
+// TestObserverInAnOutage: an observer is told once in each outage that Redis does not answer, and goes on when
+// it does.
 func TestObserverInAnOutage(t *testing.T) {
 	b := newBooth(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond}, forLong)
 	h := lead(t, b.other, "first")
 	w, stop := watch(t, b.faulty)
 	require.Equal(t, "first", w.next().Value)
-	b.proxy.Stop()
-	require.ErrorIs(t, <-w.errs, holdfast.ErrUnavailable)
-	unlock(t, h)
-	h = lead(t, b.other, "second")
-	require.Empty(t, w.told)
-	b.proxy.Start()
-	require.Equal(t, "second", w.next().Value)
+	for _, next := range []string{"second", "third"} {
+		b.proxy.Stop()
+		require.ErrorIs(t, kindtest.Receive(t, "an outage is told", w.errs), holdfast.ErrUnavailable)
+		unlock(t, h)
+		h = lead(t, b.other, next)
+		require.Empty(t, w.told)
+		b.proxy.Start()
+		require.Equal(t, next, w.next().Value)
+		unlock(t, h)
+		require.Equal(t, election.Leader{}, w.next(), "it listens again")
+		h = lead(t, b.other, "between")
+		require.Equal(t, "between", w.next().Value)
+	}
 	stop()
 	require.Empty(t, w.errs)
 	unlock(t, h)

@@ -325,8 +325,8 @@ func TestDeadlockOfReaderInLine(t *testing.T) {
 	require.NoError(t, theirs.Unlock(t.Context()))
 }
 
-// TestDeadlockOfAnybody: a text that no client has written, of a circle of names that no lock has, hides no
-// other circle.
+// TestDeadlockOfAnybody: a text that no client has written, of circles of a name that no lock has, and of a lock
+// that somebody else has, hides no other circle.
 func TestDeadlockOfAnybody(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a := newActor(t, rdb, "")
@@ -334,11 +334,15 @@ func TestDeadlockOfAnybody(t *testing.T) {
 	defer waitFor(holdfast.WithOwner(h.Context()), rlock.New(a.Client, "x"))()
 	a.hears(t)
 	const strange = "00000000-0000-0000-0000-000000000000"
-	wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
-	wait.Name, wait.Holds[0].Name = "}", "}"
+	hold(t, rlock.New(a.Client, "a's"))
 	// Four times that is no time that there is, and must not end the look before the circle is certain.
-	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond), Waits: []deadlock.Wait{wait}}
-	require.Len(t, deadlock.NewGraph(said).Circles(""), 1)
+	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond)}
+	for _, name := range []string{"}", "a's"} {
+		wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
+		wait.Name, wait.Holds[0].Name = name, name
+		said.Waits = append(said.Waits, wait)
+	}
+	require.Len(t, deadlock.NewGraph(said).Circles(""), 2)
 	ctx, cancel := context.WithCancel(t.Context())
 	var group sync.WaitGroup
 	defer group.Wait()

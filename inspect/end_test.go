@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -70,8 +71,11 @@ func testEnd(t *testing.T, rdb redis.UniversalClient) {
 			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
 			require.ErrorIs(t, err, inspect.ErrStale, "it is the next one's now")
 			require.NoError(t, next.Context().Err())
-			require.NoError(t, next.Unlock(ctx))
-			_, err = i.End(ctx, kind, inspect.Grant{Owner: h.Owner()})
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: next.Owner()})
+			require.NoError(t, err)
+			require.Zero(t, rdb.ZCard(ctx, keys.For(kind).Deadlines).Val(), "as if it had given back what it was handed")
+			require.ErrorIs(t, next.Unlock(ctx), holdfast.ErrLost)
+			_, err = i.End(ctx, kind, inspect.Grant{Owner: next.Owner()})
 			require.ErrorIs(t, err, inspect.ErrFree)
 		})
 	}

@@ -1,6 +1,7 @@
 package inspect_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -119,4 +121,30 @@ func TestRefusedConnection(t *testing.T) {
 	_, err = i.End(t.Context(), "lock", inspect.Grant{Token: 7})
 	require.ErrorContains(t, err, "WRONGPASS")
 	require.False(t, strings.Contains(fmt.Sprint(err), "may have ended"))
+}
+
+// TestNodeIsSilent: a node of a cluster does not answer, at which somebody may listen. Then it is not known who
+// does, and no waiter passes for dead. The control: all have answered, and nobody listens.
+func TestNodeIsSilent(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb, proxy, k := srv.Client(t), faultproxy.New(t, srv.Addr()), keys.For("queue")
+	rdb.Set(t.Context(), k.Token, 5000, time.Hour)
+	rdb.RPush(t.Context(), k.Queue, ours)
+	rdb.ZAdd(t.Context(), k.Deadlines, redis.Z{Score: float64(time.Now().Add(time.Hour).UnixMilli()), Member: ours})
+	for _, silent := range []bool{false, true} {
+		listening, problems := 0, []inspect.Trouble{inspect.DeadQueue}
+		if silent {
+			listening, problems = -1, nil
+			proxy.Stop()
+		}
+		cluster := redis.NewClusterClient(&redis.ClusterOptions{
+			ClusterSlots: func(context.Context) ([]redis.ClusterSlot, error) {
+				return []redis.ClusterSlot{{End: 16383, Nodes: []redis.ClusterNode{{Addr: srv.Addr()}, {Addr: proxy.Addr()}}}}, nil
+			},
+		})
+		l := look(t, newInspector(t, cluster, nil), "queue")
+		require.NoError(t, cluster.Close())
+		require.Equal(t, listening, l.Queue[0].Listening)
+		require.Equal(t, problems, troubles(l))
+	}
 }

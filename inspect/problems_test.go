@@ -50,6 +50,9 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 	set("their-timeout", "HSET their-timeout "+ours+" 1", "PEXPIRE their-timeout 60000", "SET {their-timeout}:timeout x")
 	set("lost-number")
 	rdb.ZAdd(ctx, keys.ForPermits("lost-number").Ends, redis.Z{Score: place(time.Minute), Member: ours})
+	set("writers", "HSET writers mode read "+theirs+" 1", "PEXPIRE writers 60000")
+	rdb.ZAdd(ctx, keys.ForReadWrite("writers").Writers, redis.Z{Score: place(time.Minute), Member: ours},
+		redis.Z{Score: place(-time.Second), Member: theirs})
 	set("dead")
 	set("ended")
 	for name, d := range map[string]time.Duration{"dead": time.Minute, "ended": -time.Second} {
@@ -69,6 +72,7 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 		"of-modes": {inspect.NotALock}, "endless-token": {inspect.BadToken},
 		"no-owner": {inspect.NoOwner}, "bad-token": {inspect.BadToken}, "wrong-type": {inspect.WrongType}, "of-redisson": nil,
 		"count-0": nil, "their-timeout": nil, "lost-number": {inspect.NoOwner}, "dead": {inspect.DeadQueue}, "ended": {inspect.DeadQueue},
+		"writers": {inspect.DeadQueue},
 	}
 	check := func(locks []inspect.Lock) {
 		t.Helper()
@@ -91,6 +95,8 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 	require.Zero(t, look(t, i, "dead").Queue[0].Listening)
 	require.Equal(t, 2, look(t, i, "dead").Waiters)
 	require.Zero(t, look(t, i, "ended").Waiters)
+	require.Equal(t, 1, look(t, i, "writers").Waiters, "whose places count")
+	require.Len(t, look(t, i, "writers").Queue, 2)
 	require.Equal(t, time.Duration(-1e6), look(t, i, "no-end").Remaining)
 	endless := look(t, i, "endless-token")
 	require.Zero(t, endless.Token)

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
@@ -57,6 +58,22 @@ func TestAtMostOnceControl(t *testing.T) {
 	count(t, m, 4)
 	proxy.On(faultproxy.Command("EVALSHA"), 1, faultproxy.DropReply)
 	count(t, m, 2)
+}
+
+// TestCallsAreRemembered: the server knows a call for longer than its client may repeat it.
+func TestCallsAreRemembered(t *testing.T) {
+	l := newLab(t)
+	const budget = 10 * time.Hour
+	m := latch.New(newClient(t, l.rdb, &holdfast.Options{RetryBudget: budget}), l.name)
+	set(t, m, 2)
+	count(t, m, 1)
+	_, err := m.Delete(t.Context())
+	require.NoError(t, err)
+	calls := l.rdb.Keys(t.Context(), "holdfast_latch:{"+l.name+"}:*").Val()
+	require.Len(t, calls, 3)
+	for _, call := range calls {
+		require.Greater(t, l.rdb.PTTL(t.Context(), call).Val(), budget+budget/2, call)
+	}
 }
 
 // late has a count-down come when its latch was opened and set anew, and returns what is left of the

@@ -140,16 +140,30 @@ func TestWaitEnds(t *testing.T) {
 	require.ErrorIs(t, m.Wait(ctx), context.Canceled)
 }
 
-// When a latch has opened, nothing of those who waited is left: no goroutine, and no subscription.
+// When nobody waits any more, nothing of those who did is left: no goroutine, and no subscription.
 func TestNobodyIsLeft(t *testing.T) {
-	l := newLab(t)
-	m := latch.New(newClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Linger: time.Millisecond}), l.name)
-	set(t, m, 1)
-	c := waiting(t.Context(), m)
-	eventually(t, "it listens", func() bool { return l.listening() == 1 })
-	count(t, m, 0)
-	open(t, c)
-	eventually(t, "nobody listens", func() bool { return l.listening() == 0 }) // sooner than the next look would be
+	for how, end := range map[string]func(t *testing.T, m *latch.Latch, c <-chan error, leave func()){
+		"it opens": func(t *testing.T, m *latch.Latch, c <-chan error, _ func()) {
+			count(t, m, 0)
+			open(t, c)
+		},
+		"the last one leaves": func(t *testing.T, _ *latch.Latch, c <-chan error, leave func()) {
+			leave()
+			require.ErrorIs(t, kindtest.Receive(t, "it leaves", c), context.Canceled)
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			l := newLab(t)
+			m := latch.New(newClient(t, l.rdb, &holdfast.Options{Linger: time.Millisecond}), l.name)
+			set(t, m, 1)
+			ctx, leave := context.WithCancel(t.Context())
+			defer leave()
+			c := waiting(ctx, m)
+			eventually(t, "it listens", func() bool { return l.listening() == 1 })
+			end(t, m, c, leave)
+			eventually(t, "nobody listens", func() bool { return l.listening() == 0 }) // sooner than the next look would be
+		})
+	}
 }
 
 // A client that is closed lets nobody wait on.

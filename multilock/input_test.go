@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -18,13 +19,16 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// wrapped is a lock in a type of somebody's own, which counts the grants.
+// wrapped is a lock in a type of somebody's own, which counts the grants and knows how long the last wait
+// may take.
 type wrapped struct {
 	holdfast.Locker
 	granted int
+	waits   time.Duration
 }
 
 func (w *wrapped) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	w.waits, _ = engine.Waits(opts)
 	h, err := w.Locker.Lock(ctx, opts...)
 	return h, w.count(err)
 }

@@ -177,7 +177,9 @@ func TestNothingBehindIsHeldMeanwhile(t *testing.T) {
 	require.Equal(t, n[:4], taken(t, rdb, n...))
 	unlock(t, d)
 	next := waiting.Hold()
-	require.Equal(t, n, taken(t, rdb, n...))
+	for _, name := range n {
+		require.Equal(t, "1", count(t, rdb, name, next.Owner()), "asked for once, also where it was waited for")
+	}
 	unlock(t, next)
 	require.Empty(t, taken(t, rdb, n...))
 }
@@ -290,12 +292,14 @@ func TestWaitBoundsTheWhole(t *testing.T) {
 	other, _ := shared(t)
 	ctx, n := t.Context(), names(t, "ab")
 	a, b := lock(ctx, t, rlock.New(other, n[0])), lock(ctx, t, rlock.New(other, n[1]))
-	waiting := begin(ctx, t, multilock.New(plain(c, n...)...).Lock, holdfast.Wait(2*time.Second))
+	second := &wrapped{Locker: rlock.New(c, n[1])}
+	waiting := begin(ctx, t, multilock.New(rlock.New(c, n[0]), second).Lock, holdfast.Wait(2*time.Second))
 	listened(t, rdb, n[0])
 	unlock(t, a)
 	err := waiting.Err()
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(t, err, n[1])
+	require.Less(t, second.waits, 2*time.Second, "what the first has left of it")
 	require.Equal(t, n[1:], taken(t, rdb, n...))
 	unlock(t, b)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -258,4 +259,22 @@ func TestCloseWhileConnecting(t *testing.T) {
 	require.NoError(t, conn.Close()) // what the client's ReadTimeout would do
 	require.NoError(t, hole.Close())
 	require.NoError(t, h.Close(t.Context()))
+}
+
+// TestLeftWhileSubscribing: everybody leaves a channel whose subscription is still on its way. It is
+// unsubscribed all the same.
+func TestLeftWhileSubscribing(t *testing.T) {
+	server := redistest.Start(t)
+	rdb, proxy := server.Client(t), faultproxy.New(t, server.Addr())
+	h := newHub(t, redistest.NewClient(t, proxy.Addr()), Options{Linger: time.Millisecond, Ping: time.Hour})
+	joined(t, h, "stays")
+	rule := proxy.DelayRequest(faultproxy.All(faultproxy.Command("SUBSCRIBE"), faultproxy.Arg(1, "left")), 1, time.Hour)
+	s := h.Subscribe("left")
+	eventually(t, "it is on its way", func() bool { return rule.Count() == 1 })
+	require.Equal(t, subscribing, stateOf(h, "left"))
+	s.Close()
+	eventually(t, "it is forgotten", func() bool { return stateOf(h, "left") == gone })
+	rule.Release()
+	joined(t, h, "later") // commands come in their order
+	require.Equal(t, map[string]int64{"left": 0, "later": 1}, rdb.PubSubNumSub(t.Context(), "left", "later").Val())
 }

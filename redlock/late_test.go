@@ -196,7 +196,7 @@ func joined(t *testing.T, how string) []time.Duration {
 	p := l.party(&holdfast.Options{Lease: long})
 	m, join := p.mutex(uniqueName(t)), joins[how]
 	join.before(l, p, m.Name())
-	h := lock(t, m, holdfast.HoldAtLeast(time.Hour))
+	h := begin(t.Context(), t, m.Lock, holdfast.HoldAtLeast(time.Hour)).Hold()
 	join.after(l, p, m.Name())
 	eventually(t, "joined", func() bool {
 		require.NoError(t, h.Extend(t.Context(), time.Second)) // which asks all masters

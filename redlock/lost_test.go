@@ -142,11 +142,11 @@ func TestForgottenHoldIsKept(t *testing.T) {
 
 // contradicted has three of five masters name others, who are not the same if apart is set, in place of
 // the holder.
-func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name string) {
+func contradicted(t *testing.T, apart bool) (l *lab, p *party, h *holdfast.Hold, name string) {
 	t.Helper()
 	l = newLab(t, 5)
 	name = uniqueName(t)
-	p := l.party(&holdfast.Options{Lease: 4 * time.Second})
+	p = l.party(&holdfast.Options{Lease: 4 * time.Second})
 	h = l.everywhere(p.mutex(name))
 	seen := len(p.proxies[0].Requests())
 	for i := range 3 {
@@ -159,13 +159,13 @@ func contradicted(t *testing.T, apart bool) (l *lab, h *holdfast.Hold, name stri
 	eventually(t, "asked to renew, and to take the hold back, and that again", func() bool {
 		return len(p.proxies[0].Requests()) >= seen+3 || h.Context().Err() != nil
 	})
-	return l, h, name
+	return l, p, h, name
 }
 
 // Different owners at a majority of the masters are none: those who asked in vain go again.
 func TestTransientRefusals(t *testing.T) {
 	t.Parallel()
-	l, h, name := contradicted(t, true)
+	l, _, h, name := contradicted(t, true)
 	require.NoError(t, context.Cause(h.Context()))
 	lapses["deleted"](l, name, 0, 1, 2)
 	eventually(t, "everywhere again", func() bool {
@@ -182,14 +182,16 @@ func TestTransientRefusals(t *testing.T) {
 
 // One owner there is one, and the hold is lost at once. What stands at a minority is given back.
 func TestLostHoldLeavesNothing(t *testing.T) {
-	l, h, name := contradicted(t, false)
+	l, p, h, name := contradicted(t, false)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
-	eventually(t, "given back", func() bool { return l.held(name) == 3 })
+	p.close(t)
+	require.Equal(t, 3, l.held(name), "given back, long before the lease ends")
 
 	// The control.
 	t.Cleanup(defence.Withdraw.Without(t))
-	l, h, name = contradicted(t, false)
+	l, p, h, name = contradicted(t, false)
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+	p.close(t)
 	require.Equal(t, 5, l.held(name))
 	require.Positive(t, l.direct[4].PTTL(t.Context(), name).Val(), "a lease, nearly")
 }

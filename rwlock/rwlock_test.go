@@ -261,7 +261,7 @@ func TestReadersAreWokenTogether(t *testing.T) {
 // ForceUnlock frees it of those who have it, the writer or all readers, and they are told.
 func TestForceUnlock(t *testing.T) {
 	l := newLab(t)
-	m, other := l.process(nil), l.process(nil)
+	m, other := l.process(&holdfast.Options{Lease: time.Hour}), l.process(nil) // m would not find out by itself
 	forced, err := m.ForceUnlock(t.Context())
 	require.NoError(t, err)
 	require.False(t, forced)

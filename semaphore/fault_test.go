@@ -213,6 +213,21 @@ func TestEndedControl(t *testing.T) {
 	require.Equal(t, 2, l.free(), "and not 5")
 }
 
+// TestEndedUncounted: permits that have ended stay where they stand as long as the server's number is none that
+// they could be added to. The control: they are taken away, and nobody counts them.
+func TestEndedUncounted(t *testing.T) {
+	uncounted := func(hooks ...redis.Hook) int64 {
+		l := newLab(t, 1)
+		require.NoError(t, l.rdb.Set(t.Context(), l.name, "0.5", time.Hour).Err())
+		require.NoError(t, l.rdb.ZAdd(t.Context(), l.ends(), redis.Z{Member: "a:h1", Score: 1}).Err())
+		_, err := l.edited(hooks...).TryAcquire(t.Context(), 1)
+		require.ErrorContains(t, err, "not an integer")
+		return l.out()
+	}
+	require.EqualValues(t, 1, uncounted())
+	require.Zero(t, uncounted(mutant.Hook(lua.SemAcquire, "change(0) -- fails here", "-- ")))
+}
+
 // Redisson's addPermits sets the number anew, without an end. The permits that are out do not end with
 // their key, whose end was to be put off together with that of the number.
 func TestEndlessNumber(t *testing.T) {

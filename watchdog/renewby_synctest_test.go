@@ -207,3 +207,23 @@ func TestRest(t *testing.T) {
 		})
 	}
 }
+
+// TestRestDuringRenewal: the renewal that is under way when a lease is not to be renewed any more fails. It is
+// not tried again, and the lease ends as a plain one.
+func TestRestDuringRenewal(t *testing.T) {
+	for _, rest := range []bool{true, false} { // the second one is the control
+		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
+			s.say(func(context.Context, []Renewal) { time.Sleep(time.Second) })
+			h, reason := watch(t, w, true), ErrDeadline
+			pass(lease/3 + time.Millisecond)
+			require.Equal(t, 1, s.underWay())
+			if rest {
+				w.StopRenewing(&h.lease)
+				reason = ErrEnded
+			}
+			pass(lease)
+			require.Equal(t, rest, s.count() == 1)
+			h.heard(t, reason)
+		})
+	}
+}

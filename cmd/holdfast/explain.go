@@ -68,8 +68,17 @@ func unanswered(err error, address string) string {
 		return "give a certificate that it knows the authority of, as --tls-cert and --tls-key"
 	case strings.HasSuffix(text, "EOF") && !strings.Contains(address, "rediss"):
 		return "if it speaks TLS there, write rediss://"
+	case strings.Contains(address, "rediss") && hungUp(text):
+		return "if it asks for a certificate, give one that it knows the authority of, as --tls-cert and --tls-key"
 	case strings.Contains(address, "rediss"): // Redis waits in silence for the rest of what it takes for a command
 		return "is it running, is --redis right, and does it speak TLS there?"
 	}
 	return "is it running, and is --redis right?"
+}
+
+// hungUp reports whether the server closed the connection. In TLS 1.3 it judges our certificate when we hold the
+// handshake to be over: its alert may be lost to what we have written meanwhile.
+func hungUp(text string) bool {
+	return slices.ContainsFunc([]string{"connection reset by peer", "broken pipe", "EOF", "connection was aborted",
+		"forcibly closed"}, func(end string) bool { return strings.Contains(text, end) })
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +48,16 @@ func TestTLS(t *testing.T) {
 			require.Contains(t, p.stderr.String(), c.says)
 		})
 	}
+}
+
+// TestHungUpOn: the server's alert may be lost to a reset, and what remains is a connection that was closed.
+func TestHungUpOn(t *testing.T) {
+	t.Parallel()
+	for _, err := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
+		says := unanswered(fmt.Errorf("write tcp: %w", err), "rediss://h:1")
+		require.Contains(t, says, "as --tls-cert and --tls-key", err)
+	}
+	require.NotContains(t, unanswered(syscall.ECONNREFUSED, "rediss://h:1"), "--tls-cert")
 }
 
 // strangers are a certificate and its key, of another authority.

@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -79,6 +80,9 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	}
 	// The look at a fair lock serves the plain one too, whose hash is the same and whose queue is empty.
 	state, err := fairlock.New(c, w.name).State(ctx)
+	if kind == "" && (state.Owner != "" || lua.IsError(err, "WRONGTYPE")) { // it was made between two commands, and has a kind now
+		return w.look(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -52,6 +53,39 @@ func (p *program) interrupted(t *testing.T, sig syscall.Signal) {
 	t.Helper()
 	require.Zero(t, p.told(t, sig), p.stderr.String())
 	require.Empty(t, p.stderr.String())
+}
+
+// TestMadeBetweenTwoCommands: a look that finds nothing at first, and a lock then, says of what kind the lock is.
+func TestMadeBetweenTwoCommands(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
+	for kind, create := range map[string]func(name string){
+		"rwlock": func(name string) { kindtest.Lock(t, rwlock.New(c, name)) },
+		"latch": func(name string) {
+			_, err := latch.New(c, name).Set(t.Context(), 2)
+			require.NoError(t, err)
+		},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			made := false
+			rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+				err := send()
+				if !made && cmds[0].Name() == "type" {
+					made = true
+					create(t.Name())
+				}
+				return err
+			}))
+			w := &watcher{watchConfig: watchConfig{name: t.Name()}, rdbs: []redis.UniversalClient{rdb},
+				clients: []*holdfast.Client{kindtest.NewClient(t, rdb, nil)}}
+			s, err := w.look(t.Context())
+			require.NoError(t, err)
+			require.True(t, made)
+			require.Equal(t, kind, s.kind)
+			require.Equal(t, kind == "latch", s.left == 2)
+			require.Equal(t, kind == "rwlock", len(s.holders) == 1)
+		})
+	}
 }
 
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -139,7 +140,6 @@ type busy struct {
 	seen   *spy
 	ended  chan string // the names of the commands, as they end
 	errs   sync.Map    // of the commands by name
-	before sync.Map    // how many that were held up had ended when it ended, by name
 }
 
 // newBusy fills a combiner with commands that are held up until [busy.release].
@@ -150,7 +150,7 @@ func newBusy(t *testing.T, patience time.Duration) *busy {
 	// what is held up has not been sent, so only what a proxy swallows meets this limit
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 3 * time.Second })
 	b := &busy{New(rdb, fewFlights, apart), t, proxy, srv.Client(t), &spy{goOn: make(chan struct{})},
-		make(chan string, 1000), sync.Map{}, sync.Map{}}
+		make(chan string, 1000), sync.Map{}}
 	b.patience = patience
 	rdb.AddHook(b.seen)
 	t.Cleanup(b.release)
@@ -175,7 +175,6 @@ func (b *busy) start(ctx context.Context, name string) {
 	cmd := command(ctx, "set", name, "1")
 	go func() {
 		err := b.Process(ctx, cmd)
-		b.before.Store(name, b.seen.passed.Load())
 		b.errs.Store(name, err)
 		b.ended <- name
 	}()
@@ -278,12 +277,15 @@ func TestTheStalledAreOvertaken(t *testing.T) {
 
 func TestTheStalledAreOvertakenControl(t *testing.T) {
 	t.Cleanup(defence.Overtake.Without(t))
-	b := newBusy(t, patience)
+	b := newBusy(t, time.Hour)
 	b.gather(t.Context(), "other")
+	b.mu.Lock()
+	b.patience = 0
+	b.mu.Unlock()
+	b.look() // as the timer does
+	require.Equal(t, 1, b.gathered(), "without the defence it waits for the end of one")
 	b.release()
 	b.join(fewFlights + 1)
-	before, _ := b.before.Load("other")
-	require.NotZero(t, before, "without the defence it waits for the end of one")
 }
 
 // TestWhoLeftIsNotSent: a context ends while its command waits. Neither is it sent, nor do the
@@ -381,4 +383,25 @@ func TestLimit(t *testing.T) {
 		c.took(time.Millisecond)
 	}
 	require.Greater(t, c.limit(), fewFlights, "many do")
+}
+
+// TestPatience: those who travel together are waited for until the last of their deadlines, whoever
+// sends, and as long as it takes if one has none.
+func TestPatience(t *testing.T) {
+	from := time.Now()
+	who := func(hours int, others ...*seat) *seat {
+		if hours == 0 {
+			return &seat{ctx: t.Context(), others: others}
+		}
+		ctx, cancel := context.WithDeadline(t.Context(), from.Add(time.Duration(hours)*time.Hour))
+		t.Cleanup(cancel)
+		return &seat{ctx: ctx, others: others}
+	}
+	for _, hours := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {0, 1, 2}, {1, 0, 2}, {1, 2, 0}} {
+		ctx, cancel := who(hours[0], who(hours[1]), who(hours[2])).patient()
+		defer cancel()
+		last, ends := ctx.Deadline()
+		require.Equal(t, !slices.Contains(hours, 0), ends, hours)
+		require.True(t, !ends || last.Equal(from.Add(3*time.Hour)), "%v: %v", hours, last)
+	}
 }

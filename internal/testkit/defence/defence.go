@@ -144,6 +144,7 @@ var (
 	Recheck     Switch // what was forgotten, or ran out, since its batch was made is not sent
 	Life        Switch // the verdict on an earlier grant is not taken for this one's
 	TooLate     Switch // what the server says after the deadline does not count
+	SendTime    Switch // a lease is trusted from when it was asked for, not from when the answer came
 	Length      Switch // a confirmation counts for the length that the server was asked for
 	Narrow      Switch // what is renewed is not due again before the attempt has ended
 	Wish        Switch // a renewal that was asked for by a moment does not come sooner, with others

@@ -38,7 +38,9 @@ func TestOutages(t *testing.T) {
 			}
 			one := connected(t, p)
 			require.NoError(t, incr(t.Context(), t, rdb))
+			require.True(t, p.Calm())
 			c.outage(p, true)
+			require.False(t, p.Calm())
 			require.ErrorContains(t, incr(t.Context(), t, one), "i/o timeout")
 			require.Equal(t, 1+c.runs, count(t, direct))
 			require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "meanwhile").Val())
@@ -48,6 +50,10 @@ func TestOutages(t *testing.T) {
 				require.Eventually(t, func() bool { return p.Lost("meanwhile") }, 30*time.Second, time.Millisecond)
 			}
 			c.outage(p, false)
+			rule := p.On(Any, 1000, Cut)
+			require.False(t, p.Calm())
+			rule.Clear()
+			require.True(t, p.Calm())
 			require.NoError(t, incr(t.Context(), t, rdb))
 			require.Equal(t, 2+c.runs, count(t, direct))
 			require.NoError(t, sub.Ping(t.Context()), "it lost nothing")

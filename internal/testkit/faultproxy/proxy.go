@@ -199,6 +199,17 @@ func (p *Proxy) Seen(match func(args []string) bool) int {
 	return n
 }
 
+// Calm reports whether nothing can happen to a request: there is no outage, and each rule was cleared.
+func (p *Proxy) Calm() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.ln != nil && p.outage == outage{} && !slices.ContainsFunc(p.rules, func(r *Rule) bool {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return !r.cleared
+	})
+}
+
 // Requests returns a copy of all requests so far, in the order of their arrival.
 func (p *Proxy) Requests() [][]string {
 	p.mu.Lock()

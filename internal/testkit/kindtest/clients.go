@@ -27,6 +27,18 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 	require.Eventually(t, cond, Patience, 2*time.Millisecond, what)
 }
 
+// Receive waits for a value, and names it by what if it does not come.
+func Receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	select {
+	case v := <-c:
+		return v
+	case <-time.After(Patience):
+		require.FailNow(t, "it does not come", what)
+		panic("not reached")
+	}
+}
+
 // NewClient makes a client of the library on a Redis client, closed at the end of the test.
 func NewClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
 	t.Helper()

@@ -36,9 +36,10 @@ func hazards() []hazard {
 		{"a late extension does not lengthen what was left", lateExtension, true},
 		{"a late acquisition is given back", lateAcquisition, true},
 		{"what was to stay is given back after an outage", stayedInOutage, true},
+		{"a lease is trusted from when it was asked for", askedFor, false},
 	}
 	for how, end := range endings {
-		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(end), true})
+		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})
 	}
 	return all
 }
@@ -93,7 +94,7 @@ func (s strikes) clear() {
 	}
 }
 
-// farTimeout is when a far participant gives up a silent connection.
+// farTimeout is when a far participant gives up a silent connection, while there is a fault.
 const farTimeout = 200 * time.Millisecond
 
 // far makes a participant behind a network.
@@ -249,6 +250,59 @@ func leavesReentry(s *subject) error {
 	s.unlock(again)
 	s.unlock(h)
 	return nil
+}
+
+// askedFor: the answers to all that sets a lease take their time. The lease is trusted from before that.
+func askedFor(s *subject) error {
+	c, n := s.patient(nil)
+	s.known(c)
+	var h *holdfast.Hold
+	for _, op := range []struct {
+		name  string
+		lease time.Duration
+		do    func() error
+	}{
+		{"lock", holdfast.DefaultLease, func() (err error) {
+			s.name += "+" // when it is locked again, see delayed
+			h, err = c.New(s.name).Lock(s.Context())
+			return err
+		}},
+		{"re-enter", holdfast.DefaultLease, func() error { _, err := c.New(s.name).Lock(h.Context()); return err }},
+		{"extend", time.Hour, func() error { return h.Extend(s.Context(), time.Hour) }},
+	} {
+		if s.kind.Once && op.name == "re-enter" {
+			continue
+		}
+		asked, err := n.delayed(op.do)
+		require.NoError(s, err, op.name)
+		trusted := op.lease - op.lease/100 - 2*time.Millisecond // for the clocks, see docs/how-it-works.md
+		if late := h.Deadline().Sub(asked.Add(trusted)); late > 0 {
+			return fmt.Errorf("%s: trusted for %v too long", op.name, late)
+		}
+	}
+	return nil
+}
+
+// delayed makes a call whose answers are late, and returns a time at which all that it asked the servers
+// had been sent, and nothing had been answered.
+func (n network) delayed(call func() error) (asked time.Time, err error) {
+	for {
+		hit, done := n.strike(faultproxy.HoldReply), make(chan error, 1)
+		go func() { done <- call() }()
+		hit.fired()
+		sent := n.sent()
+		asked = time.Now()
+		hit.clear()
+		if err = <-done; err != nil || n.sent() == sent {
+			return asked, err
+		} // else a busy machine has asked once more
+	}
+}
+
+// sent is how many scripts have come to the proxies.
+func (n network) sent() (sum int) {
+	n.each(func(p *faultproxy.Proxy) { sum += p.Seen(scripts) })
+	return sum
 }
 
 func silence(s *subject) error {

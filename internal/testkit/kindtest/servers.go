@@ -3,6 +3,7 @@ package kindtest
 import (
 	"context"
 	"errors"
+	"net"
 	"testing"
 	"time"
 
@@ -86,7 +87,16 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 		rdbs, n := make([]*redis.Client, len(s.All)), make(network, len(s.All))
 		for i, srv := range s.All {
 			n[i] = faultproxy.New(t, srv.Addr())
-			rdbs[i] = Hooked(redistest.NewClient(t, n[i].Addr(), func(o *redis.Options) { o.ReadTimeout, o.DialerRetries = read, 1 }), hooks...)
+			rdbs[i] = Hooked(redistest.NewClient(t, n[i].Addr(), func(o *redis.Options) {
+				o.ReadTimeout, o.DialerRetries = read, 1
+				o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					c, err := new(net.Dialer).DialContext(ctx, network, addr)
+					if err != nil {
+						return nil, err
+					}
+					return &calm{c.(*net.TCPConn), n[i], read}, nil
+				}
+			}), hooks...)
 		}
 		return s.client(t, opts, rdbs), n
 	}
@@ -120,6 +130,22 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 		}
 	}
 	return k
+}
+
+// calm is a connection that is as hasty as its client only during a fault. Before that an answer takes as
+// long as a busy machine may need.
+type calm struct {
+	*net.TCPConn // go-redis looks at what is below it
+	proxy        *faultproxy.Proxy
+	read         time.Duration
+}
+
+// SetReadDeadline is what go-redis calls before it waits for an answer.
+func (c *calm) SetReadDeadline(t time.Time) error {
+	if !t.IsZero() && time.Until(t) <= c.read && c.proxy.Calm() {
+		t = t.Add(patience)
+	}
+	return c.TCPConn.SetReadDeadline(t)
 }
 
 func (s Servers) client(t *testing.T, opts *holdfast.Options, rdbs []*redis.Client) Client {

@@ -11,12 +11,15 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
+// unanswered is the ending that lasts for the whole retry budget.
+const unanswered = "unlocked without an answer"
+
 // endings are how a hold ends whose lock is to stay. (A process that dies sends nothing: that is the
 // time to live which the lock was granted with.)
 var endings = map[string]func(c Client, n network, h *holdfast.Hold){
 	"unlocked": func(_ Client, _ network, h *holdfast.Hold) { _ = h.Unlock(context.Background()) },
 	"closed":   func(c Client, _ network, _ *holdfast.Hold) { _ = c.Close(context.Background()) },
-	"unlocked without an answer": func(_ Client, n network, h *holdfast.Hold) {
+	unanswered: func(_ Client, n network, h *holdfast.Hold) {
 		n.silence(true)
 		_ = h.Unlock(context.Background())
 	},
@@ -36,9 +39,13 @@ func init() {
 }
 
 // stays: the servers keep the lock for its time, and not for longer.
-func stays(end func(Client, network, *holdfast.Hold)) func(*subject) error {
+func stays(how string, end func(Client, network, *holdfast.Hold)) func(*subject) error {
 	return func(s *subject) error {
-		c, n := s.far(&holdfast.Options{Lease: s.kind.Lease, RetryBudget: time.Second})
+		opts := &holdfast.Options{Lease: s.kind.Lease}
+		if how == unanswered {
+			opts.RetryBudget = time.Second
+		}
+		c, n := s.far(opts)
 		s.known(c)
 		h := s.lock(s.Context(), c.New(s.name), holdfast.HoldAtLeast(time.Hour))
 		s.eventually("all have granted it", func() bool { return s.taken(s.name) == len(n) })

@@ -108,6 +108,7 @@ var controls = map[string]string{
 	"Recheck":     "watchdog.TestPausedProcess",
 	"Life":        "watchdog.TestForgetDuringBatch",
 	"TooLate":     "watchdog.TestLateAnswer",
+	"SendTime":    "rlock.TestKindControls/a lease is trusted from when it was asked for",
 	"Length":      "watchdog.TestExtendedMeanwhile",
 	"Narrow":      "watchdog.TestLongLease",
 	"Wish":        "watchdog.TestRenewByIsNotEarly",

@@ -212,5 +212,6 @@ watchdog/run.go
 	Length: «if OFF { r.Length = l.length }; »w.confirmLocked(l, sent, r.Length)
 watchdog/watchdog.go
 	Deadline: trust := Trust(length)«; if OFF { trust = 1000 * length }»
+	SendTime: at := w.at(sent)«; if OFF { at = w.now() }»
 	Bound: «if !OFF { »w.forgetLocked(l)« }»\n\treturn true
 `

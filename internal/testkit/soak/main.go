@@ -9,6 +9,8 @@
 //
 // Not promised: that a replay fails again. It has the same seed, and another schedule.
 //
+// Interrupted or terminated, it ends what it has started, and says what it found until then.
+//
 // The exit code is 1 if a test failed, and 2 if nothing could be run.
 package main
 
@@ -19,9 +21,11 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -64,7 +68,9 @@ func soak(overlay string, duration time.Duration) (failures int, err error) {
 		return 0, err
 	}
 	fmt.Printf("soak: %d tests explore, for %v\n", len(tests), duration)
-	ctx, cancel := context.WithTimeoutCause(context.Background(), duration, errors.New("the soak's time is over"))
+	asked, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	ctx, cancel := context.WithTimeoutCause(asked, duration, errors.New("the soak's time is over"))
 	defer cancel()
 	s := &soaker{logs: logs, tests: tests, count: make(map[string]int)}
 	s.all(ctx)
