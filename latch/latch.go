@@ -220,10 +220,18 @@ func (l *Latch) fail(op string, err error) error {
 	return &holdfast.Error{Op: op, Kind: kindName, Name: l.Name(), Err: err}
 }
 
-// notOpen says what is left to count. Nothing is known of it: unknown.
-func notOpen(left int, known bool) error {
-	if !known {
-		return errs.ErrUnavailable
-	}
+// notOpen says what is left to count.
+func notOpen(left int) error {
 	return errs.Both(errs.ErrNotAcquired, errors.New(strconv.Itoa(left)+" to count"))
+}
+
+// unknown is the error of a waiter who leaves before a look for it has ended. Its kind is what is known of
+// the server.
+func (l *Latch) unknown(wait context.Context, begun time.Time) error {
+	patience := remote.Patience(wait)
+	answered, silent := l.asker.Client.Server().Answers(l.keys.Name, begun.Add(-patience), patience)
+	if answered && !silent {
+		return errs.ErrNotAcquired
+	}
+	return errs.Both(errs.ErrUnavailable, remote.ErrSilent)
 }

@@ -60,7 +60,7 @@ func (l *Latch) once(ctx context.Context) error {
 	if err != nil || left == 0 {
 		return err
 	}
-	return notOpen(left, true)
+	return notOpen(left)
 }
 
 // wait joins those of this client who wait for the latch.
@@ -73,7 +73,7 @@ func (l *Latch) wait(ctx context.Context) error {
 		return engine.Raise(w.err)
 	case <-ctx.Done():
 	}
-	return engine.Raise(g.leave(l.keys.Name, w, context.Cause(ctx)))
+	return engine.Raise(g.leave(ctx, l, w))
 }
 
 // deaf is the error of those who wait where nothing can be heard; nil for nil.
@@ -104,6 +104,7 @@ type gate struct {
 type waiter struct {
 	left  int  // what was last heard
 	known bool // that something was
+	begun time.Time
 	err   error
 	done  chan struct{} // closed when the latch is open, or err says why nobody looks any more
 }
@@ -111,7 +112,7 @@ type waiter struct {
 // join adds a waiter. A look that was begun before says nothing to it: the latch may have been set
 // since.
 func (g *gates) join(l *Latch) *waiter {
-	w := &waiter{done: make(chan struct{})}
+	w := &waiter{begun: time.Now(), done: make(chan struct{})}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	at := g.of[l.keys.Name]
@@ -132,9 +133,9 @@ func (at *gate) kick() {
 	}
 }
 
-// leave takes a waiter out whose wait is over for a cause, and returns its error: nil if the latch
+// leave takes a waiter out whose wait has ended with a context, and returns its error: nil if the latch
 // was opened in this moment.
-func (g *gates) leave(name string, w *waiter, cause error) error {
+func (g *gates) leave(ctx context.Context, l *Latch, w *waiter) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	select {
@@ -142,12 +143,16 @@ func (g *gates) leave(name string, w *waiter, cause error) error {
 		return w.err
 	default:
 	}
-	at := g.of[name] // there is one for as long as the waiter is in it
+	at := g.of[l.keys.Name] // there is one for as long as the waiter is in it
 	at.waiting = slices.DeleteFunc(at.waiting, func(other *waiter) bool { return other == w })
 	if len(at.waiting) == 0 {
 		at.kick()
 	}
-	return errs.Both(notOpen(w.left, w.known), cause)
+	cause := context.Cause(ctx)
+	if !w.known {
+		return errs.Both(l.unknown(ctx, w.begun), cause)
+	}
+	return errs.Both(notOpen(w.left), cause)
 }
 
 // batch is who waits now. Without anybody the gate is given up.

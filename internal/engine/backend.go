@@ -24,8 +24,8 @@ type Backend interface {
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
 	// Answers reports whether the servers that decide have answered anything since a time, and whether
-	// they are silent now: a question has failed, or is without an answer for long.
-	Answers(since time.Time) (answered, silent bool)
+	// they are silent now: a question has failed, or is without an answer for longer than patience.
+	Answers(since time.Time, patience time.Duration) (answered, silent bool)
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

@@ -40,7 +40,9 @@ func (g *grant) left(cause error) error {
 		return errs.ErrClosed
 	}
 	said, news, failure := g.note.since(g.known)
-	answered, silent := g.base.backend.Answers(start.Add(g.begun))
+	patience := remote.Patience(g.asked.wait)
+	// An answer from a moment before counts too: who leaves sooner than an answer takes knows of no outage.
+	answered, silent := g.base.backend.Answers(start.Add(g.begun-patience), patience)
 	if id, held := g.heldHere(); held && !news {
 		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}

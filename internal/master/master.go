@@ -134,10 +134,10 @@ func (m *Master) Failure() error {
 }
 
 // Answers reports whether the server has answered anything since a time, and whether it is silent
-// now: a question has failed, or is without an answer for so long.
-func (m *Master) Answers(since time.Time, overdue time.Duration) (answered, silent bool) {
+// now: a question has failed, or is without an answer for longer than patience.
+func (m *Master) Answers(since time.Time, patience time.Duration) (answered, silent bool) {
 	last := m.last.Load()
-	return last != 0 && !epoch.Add(time.Duration(last)).Before(since), m.Failure() != nil || m.Silence() >= overdue
+	return last != 0 && !epoch.Add(time.Duration(last)).Before(since), m.Failure() != nil || m.Silence() >= patience
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -221,7 +221,6 @@ func Classify(err error) (sent, passing bool) {
 		return false, false
 	}
 	var op *net.OpError
-	var unsent *combine.NotSentError
 	switch {
 	case errors.Is(err, errs.ErrNotReplicated):
 		return false, false // an answer too
@@ -229,7 +228,7 @@ func Classify(err error) (sent, passing bool) {
 		return false, true // the next one gets more time
 	case panics.In(err) != nil:
 		return true, false // it goes on to the caller, if there is one, and not through a hook that has just panicked
-	case errors.As(err, &unsent):
+	case combine.IsNotSent(err):
 		return false, true
 	case isHandshake(err):
 		return false, false // certificates do not change by waiting

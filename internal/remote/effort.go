@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
@@ -84,7 +85,7 @@ func (e *Effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 	}
 	e.failure = e.Err
 	e.home.NotePanic(e.Err)
-	if failed != nil && (ctx.Err() == nil || !IsContext(e.Err)) {
+	if failed != nil && !combine.IsNotSent(e.Err) && (ctx.Err() == nil || !IsContext(e.Err)) {
 		err := e.Err
 		failed.Store(&err)
 	}

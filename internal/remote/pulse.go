@@ -1,10 +1,14 @@
 package remote
 
 import (
+	"context"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 const (
@@ -17,9 +21,9 @@ const (
 	// doubtful is for how long a command without an answer says that there will be others. Where
 	// one connection after the other turns out to be dead, those that work answer promptly.
 	doubtful = 10 * time.Second
-	// Overdue is for how long a server may leave a question without an answer until it counts as
-	// silent. It is longer than a busy machine mostly needs.
-	Overdue = 100 * time.Millisecond
+	// overdue is for how long a server may leave a question without an answer until it counts as
+	// silent for a caller who leaves.
+	overdue = 100 * time.Millisecond
 )
 
 // pulse is what is known of how promptly a server answers. It does not promise that the next answer
@@ -35,6 +39,7 @@ type pulse struct {
 	unused   *beat
 	answered time.Time // when the last prompt answer was there; zero if the last one was late
 	silent   time.Time // when the last command ended without an answer
+	failed   time.Time // the same, but for those whose caller left
 	last     time.Time // when the last answer was there, prompt or not
 }
 
@@ -65,19 +70,23 @@ func (p *pulse) begin() *beat {
 	return b
 }
 
-// end notes that a command has ended, with an answer or without.
-func (p *pulse) end(b *beat, answer bool) {
+// end notes that a command has ended: with an answer, which a refusal of the server is too, or with an
+// error. That its caller left before it was sent says nothing.
+func (p *pulse) end(b *beat, err error) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.answered = time.Time{}
 	switch {
-	case !answer:
-		p.silent = now
+	case combine.IsNotSent(err):
+	case err != nil && !errs.IsReply(err):
+		p.answered, p.silent = time.Time{}, now
+		if !IsContext(err) {
+			p.failed = now
+		}
 	case now.Sub(b.sent) < promptly:
 		p.answered, p.last = now, now
 	default:
-		p.last = now
+		p.answered, p.last = time.Time{}, now
 	}
 	if b.older == nil {
 		p.oldest = b.next
@@ -92,6 +101,15 @@ func (p *pulse) end(b *beat, answer bool) {
 	b.next, p.unused = p.unused, b
 }
 
+// Patience is for how long a server may have been silent when a caller leaves at the end of a context, and
+// that is no outage. A caller who leaves late is of a process that had no time, and answers came as late.
+func Patience(wait context.Context) time.Duration {
+	if end, ok := wait.Deadline(); ok {
+		return overdue + max(0, time.Since(end))
+	}
+	return overdue
+}
+
 // prompt reports whether the server has just answered promptly, and no command is overdue.
 func (p *pulse) prompt() bool {
 	now := time.Now()
@@ -103,11 +121,13 @@ func (p *pulse) prompt() bool {
 }
 
 // answers reports whether there was an answer since a time, and whether the server is silent now: the
-// last command has failed, or one is overdue.
-func (p *pulse) answers(since time.Time) (answered, silent bool) {
+// last command has failed, or one is overdue, and none of the others was answered for as long. Where
+// many wait for an answer each may be late, but there are answers.
+func (p *pulse) answers(since time.Time, patience time.Duration) (answered, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	silent = p.silent.After(p.last) || p.oldest != nil && time.Since(p.oldest.sent) >= Overdue
+	silent = p.failed.After(p.last) ||
+		p.oldest != nil && time.Since(p.oldest.sent) >= patience && time.Since(p.last) >= patience
 	return !p.last.Before(since), silent
 }
 

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -26,7 +27,7 @@ func TestPulse(t *testing.T) {
 		require.False(t, p.prompt())
 	})
 	inBubble(t, "a prompt answer is good for a second", func(t *testing.T, p *pulse) {
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		require.True(t, p.prompt())
 		time.Sleep(fresh - time.Nanosecond)
 		require.True(t, p.prompt())
@@ -34,26 +35,26 @@ func TestPulse(t *testing.T) {
 		require.False(t, p.prompt())
 	})
 	inBubble(t, "one that is overdue", func(t *testing.T, p *pulse) {
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		b := p.begin()
 		time.Sleep(promptly - time.Nanosecond)
 		require.True(t, p.prompt())
 		time.Sleep(time.Nanosecond)
 		require.False(t, p.prompt())
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		require.False(t, p.prompt(), "although another one was answered")
-		p.end(b, true)
+		p.end(b, nil)
 		require.False(t, p.prompt(), "the last answer was late")
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		require.True(t, p.prompt())
 	})
 	inBubble(t, "no answer", func(t *testing.T, p *pulse) {
-		p.end(p.begin(), true)
-		p.end(p.begin(), false)
+		p.end(p.begin(), nil)
+		p.end(p.begin(), errors.New("reset"))
 		require.False(t, p.prompt())
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		time.Sleep(doubtful - time.Nanosecond)
-		p.end(p.begin(), true)
+		p.end(p.begin(), nil)
 		require.False(t, p.prompt(), "other connections may be dead too")
 		time.Sleep(time.Nanosecond)
 		require.True(t, p.prompt())
@@ -70,7 +71,7 @@ func TestPulseKnowsTheOldest(t *testing.T) {
 				time.Sleep(time.Nanosecond)
 			}
 			for n, i := range order {
-				p.end(under[i], true)
+				p.end(under[i], nil)
 				var oldest *beat
 				for j, b := range under {
 					if oldest == nil && !slices.Contains(order[:n+1], j) {

@@ -7,7 +7,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
-	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -32,9 +31,10 @@ func (s *Server) isReady() bool {
 func (s *Server) Gathers() bool { return s.alone != nil }
 
 // Answers reports of the server that has a name whether it has answered anything since a time, and
-// whether it is silent now.
-func (s *Server) Answers(name string, since time.Time) (answered, silent bool) {
-	return s.pulseOf(s.MasterOf(name)).answers(since)
+// whether it is silent now: the last command has failed, or one is without an answer for longer than
+// patience.
+func (s *Server) Answers(name string, since time.Time, patience time.Duration) (answered, silent bool) {
+	return s.pulseOf(s.MasterOf(name)).answers(since, patience)
 }
 
 func (s *Server) pulseOf(master *redis.Client) *pulse {
@@ -49,7 +49,7 @@ func (s *Server) pulseOf(master *redis.Client) *pulse {
 func (s *Server) Asking(master *redis.Client) (ended func(error)) {
 	p := s.pulseOf(master)
 	b := p.begin()
-	return func(err error) { p.end(b, err == nil || errs.IsReply(err)) }
+	return func(err error) { p.end(b, err) }
 }
 
 // send sends a call once.
@@ -60,7 +60,7 @@ func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
 	}
 	b := p.begin()
 	reply, err := lua.Run(ctx, s.Single, call)
-	p.end(b, err == nil || errs.IsReply(err))
+	p.end(b, err)
 	return reply, err
 }
 
