@@ -33,6 +33,8 @@ func hazards() []hazard {
 		{"who leaves before a re-entry leaves the count", leavesReentry, true},
 		{"a holder who hears nothing is told before another is inside", silence, false},
 		{"an outage is no contention", outage, false},
+		{"eight who leave at once are told of no outage", impatient(8), false},
+		{"ten thousand who leave at once are told of no outage", impatient(10_000), false},
 		{"a late extension does not lengthen what was left", lateExtension, true},
 		{"a late acquisition is given back", lateAcquisition, true},
 		{"what was to stay is given back after an outage", stayedInOutage, true},
