@@ -228,8 +228,7 @@ func notOpen(left int) error {
 // unknown is the error of a waiter who leaves before a look for it has ended. Its kind is what is known of
 // the server.
 func (l *Latch) unknown(wait context.Context, begun time.Time) error {
-	patience := remote.Patience(wait)
-	answered, silent := l.asker.Client.Server().Answers(l.keys.Name, begun.Add(-patience), patience)
+	answered, silent := l.asker.Client.Server().Answers(l.keys.Name, remote.Patience(wait, begun))
 	if answered && !silent {
 		return errs.ErrNotAcquired
 	}

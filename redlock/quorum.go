@@ -124,10 +124,10 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
 // Answers is [engine.Backend.Answers]. It is said of a majority.
-func (q *quorum) Answers(since time.Time, patience time.Duration) (answered, silent bool) {
+func (q *quorum) Answers(patience time.Duration) (answered, silent bool) {
 	heard, speaking := 0, 0
 	for _, v := range q.voters {
-		answered, silent := v.Answers(since, patience)
+		answered, silent := v.Answers(patience)
 		if answered {
 			heard++
 		}

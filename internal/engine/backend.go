@@ -23,9 +23,9 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
-	// Answers reports whether the servers that decide have answered anything since a time, and whether
-	// they are silent now: a question has failed, or is without an answer for longer than patience.
-	Answers(since time.Time, patience time.Duration) (answered, silent bool)
+	// Answers reports whether the servers that decide have answered anything for so long, and whether
+	// they are silent now: a question has failed, or is without an answer for as long.
+	Answers(patience time.Duration) (answered, silent bool)
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

@@ -40,9 +40,7 @@ func (g *grant) left(cause error) error {
 		return errs.ErrClosed
 	}
 	said, news, failure := g.note.since(g.known)
-	patience := remote.Patience(g.asked.wait)
-	// An answer from a moment before counts too: who leaves sooner than an answer takes knows of no outage.
-	answered, silent := g.base.backend.Answers(start.Add(g.begun-patience), patience)
+	answered, silent := g.base.backend.Answers(remote.Patience(g.asked.wait, start.Add(g.begun)))
 	if id, held := g.heldHere(); held && !news {
 		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}

@@ -49,8 +49,8 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
 // Answers is [Backend.Answers].
-func (s *oneServer) Answers(since time.Time, patience time.Duration) (answered, silent bool) {
-	return s.client.server.Answers(s.protocol.Name(), since, patience)
+func (s *oneServer) Answers(patience time.Duration) (answered, silent bool) {
+	return s.client.server.Answers(s.protocol.Name(), patience)
 }
 
 // Explain is [Backend.Explain].

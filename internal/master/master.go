@@ -133,11 +133,12 @@ func (m *Master) Failure() error {
 	return nil
 }
 
-// Answers reports whether the server has answered anything since a time, and whether it is silent
-// now: a question has failed, or is without an answer for longer than patience.
-func (m *Master) Answers(since time.Time, patience time.Duration) (answered, silent bool) {
+// Answers reports whether the server has answered anything for so long, and whether it is silent now: a
+// question has failed, or is without an answer for as long.
+func (m *Master) Answers(patience time.Duration) (answered, silent bool) {
 	last := m.last.Load()
-	return last != 0 && !epoch.Add(time.Duration(last)).Before(since), m.Failure() != nil || m.Silence() >= patience
+	answered = last != 0 && time.Since(epoch)-time.Duration(last) <= patience
+	return answered, m.Failure() != nil || m.Silence() >= patience
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -1,7 +1,6 @@
 package remote
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -21,9 +20,6 @@ const (
 	// doubtful is for how long a command without an answer says that there will be others. Where
 	// one connection after the other turns out to be dead, those that work answer promptly.
 	doubtful = 10 * time.Second
-	// overdue is for how long a server may leave a question without an answer until it counts as
-	// silent for a caller who leaves.
-	overdue = 100 * time.Millisecond
 )
 
 // pulse is what is known of how promptly a server answers. It does not promise that the next answer
@@ -101,15 +97,6 @@ func (p *pulse) end(b *beat, err error) {
 	b.next, p.unused = p.unused, b
 }
 
-// Patience is for how long a server may have been silent when a caller leaves at the end of a context, and
-// that is no outage. A caller who leaves late is of a process that had no time, and answers came as late.
-func Patience(wait context.Context) time.Duration {
-	if end, ok := wait.Deadline(); ok {
-		return overdue + max(0, time.Since(end))
-	}
-	return overdue
-}
-
 // prompt reports whether the server has just answered promptly, and no command is overdue.
 func (p *pulse) prompt() bool {
 	now := time.Now()
@@ -120,15 +107,14 @@ func (p *pulse) prompt() bool {
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
 }
 
-// answers reports whether there was an answer since a time, and whether the server is silent now: the
-// last command has failed, or one is overdue, and none of the others was answered for as long. Where
-// many wait for an answer each may be late, but there are answers.
-func (p *pulse) answers(since time.Time, patience time.Duration) (answered, silent bool) {
+// answers reports whether there was an answer for so long, and whether the server is silent now: the last
+// command has failed, or one is without an answer for as long, and so are all others. Where many wait
+// for an answer each may be late, but there are answers.
+func (p *pulse) answers(patience time.Duration) (answered, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	silent = p.failed.After(p.last) ||
-		p.oldest != nil && time.Since(p.oldest.sent) >= patience && time.Since(p.last) >= patience
-	return !p.last.Before(since), silent
+	answered = !p.last.IsZero() && time.Since(p.last) <= patience
+	return answered, p.failed.After(p.last) || !answered && p.oldest != nil && time.Since(p.oldest.sent) >= patience
 }
 
 // pulses are those of the masters of a cluster. A server that is alone has one, by the name nil.

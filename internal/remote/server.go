@@ -30,11 +30,10 @@ func (s *Server) isReady() bool {
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
 
-// Answers reports of the server that has a name whether it has answered anything since a time, and
-// whether it is silent now: the last command has failed, or one is without an answer for longer than
-// patience.
-func (s *Server) Answers(name string, since time.Time, patience time.Duration) (answered, silent bool) {
-	return s.pulseOf(s.MasterOf(name)).answers(since, patience)
+// Answers reports of the server that has a name whether it has answered anything for so long, and whether
+// it is silent now: the last command has failed, or one is without an answer for as long.
+func (s *Server) Answers(name string, patience time.Duration) (answered, silent bool) {
+	return s.pulseOf(s.MasterOf(name)).answers(patience)
 }
 
 func (s *Server) pulseOf(master *redis.Client) *pulse {

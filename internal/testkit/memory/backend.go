@@ -132,7 +132,7 @@ func (b *backend) Calls(l pubsub.Listener) interface{ Close() } {
 func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 
 // Answers is [engine.Backend.Answers].
-func (b *backend) Answers(time.Time, time.Duration) (answered, silent bool) { return true, false }
+func (b *backend) Answers(time.Duration) (answered, silent bool) { return true, false }
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }
