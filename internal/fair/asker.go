@@ -55,6 +55,7 @@ type inquiry struct {
 	queue   bool           // asks for a place, and not only for the lock
 	joins   bool           // asks for the waiter's first place, and may share a script for that, see party.go
 	before  bool           // an earlier question of the owner may still arrive
+	sent    bool           // it is under way, or was
 	gone    bool           // the waiter has left: whatever the question gets is given back when it ends
 }
 
@@ -109,7 +110,7 @@ func (ls *waitlists) giveUpLocked(p *waiter) {
 	switch {
 	case q == nil:
 		return
-	case p.list.keepsLocked(q): // it was not sent
+	case p.list.keepsLocked(q), !q.sent: // it is not, and what there is of the waiter does not wait for it
 	case q.resting != nil:
 		q.resting.Stop()
 		if q.effort.Stray {
@@ -212,8 +213,10 @@ func (a *asker) send(batch []*inquiry) {
 	asked := batch[:0]
 	last, now := time.Time{}, suspend.System.Now()
 	for _, q := range batch {
-		if a.isGone(q) {
-			q.giveBack()
+		if again := q.effort != nil; !a.takes(q) {
+			if again {
+				q.giveBack()
+			}
 			continue
 		}
 		q.begin(now)
@@ -263,10 +266,18 @@ func (a *asker) send(batch []*inquiry) {
 	}
 }
 
-func (a *asker) isGone(q *inquiry) bool {
+// takes reports whether a question is to be sent: its waiter has not left.
+func (a *asker) takes(q *inquiry) bool {
 	a.lists.mu.Lock()
 	defer a.lists.mu.Unlock()
-	return q.gone
+	if q.gone {
+		return false
+	}
+	q.sent = true
+	if q.queue {
+		q.place.acquisition.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
+	}
+	return true
 }
 
 // begin begins an attempt.
@@ -345,11 +356,12 @@ func (ls *waitlists) resume(q *inquiry) {
 	}
 }
 
-// giveBack gives back what a question has got, or may still get, after its waiter has left.
+// giveBack gives back what a question has got, or may still get, after its waiter has left while it was
+// under way.
 func (q *inquiry) giveBack() {
-	a, e := q.place.acquisition, q.effort
-	if q.before || q.queue || e != nil && (e.Stray || e.Err == nil && e.Reply.Status == lua.Done) {
-		a.Entry().Undo(a.Want().Stands(), true)
+	a, stray := q.place.acquisition, q.before || q.effort.Stray
+	if stray || q.queue || q.effort.Err == nil && q.effort.Reply.Status == lua.Done {
+		a.Entry().Undo(a.Want().Stands(), stray)
 	}
 }
 

@@ -54,7 +54,6 @@ var _ engine.Place = (*waiter)(nil)
 func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	ls := s.lists
 	p := &waiter{acquisition: a, owner: a.Owner(), wake: make(chan struct{}, 1), since: time.Now(), entering: true}
-	a.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
 	ls.mu.Lock()
 	if p.list = ls.lists[s.base.Key]; p.list == nil {
 		ls.mu.Unlock()
