@@ -52,7 +52,7 @@ var floors = []string{
 	"backend",
 	"entry renewed story",
 	"observed",
-	"attached guests leftovers losses options presence reasons renewer uncertainty waits way wish",
+	"attached guests leftovers losses note options presence reasons renewer uncertainty waits way wish",
 	"observer", // the events
 	"doc",
 }

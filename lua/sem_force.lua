@@ -16,4 +16,5 @@ do
   end
   if ARGV[6] ~= '' and ARGV[6] ~= last then return {0, last} end
 end
+local behind = 7
 -- include sem_release

@@ -88,13 +88,11 @@ func behind(owners []string, args ...any) []any {
 }
 
 // Release is [kind.Lock.Release].
-func (p *protocol) Release(owner, publish string) lua.Call {
-	return p.call(lua.SemRelease, owner, kind.Publish(publish), claimMillis, keepMillis)
-}
+func (p *protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
 
 // ReleaseRun is [kind.Queuer.ReleaseRun]. Permits are not handed on in runs.
-func (p *protocol) ReleaseRun(owner string, _ []string, publish string) lua.Call {
-	return p.Release(owner, publish)
+func (p *protocol) ReleaseRun(owner string, others []string, publish string) lua.Call {
+	return p.call(lua.SemRelease, behind(others, owner, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
 // Leave is never called: see [backend.Check].

@@ -76,8 +76,9 @@ type Placer interface {
 // State ends with the number of waiters.
 type Queuer interface {
 	Placer
-	// ReleaseRun is Release, and takes the places of those who had the lock as this owner's.
-	ReleaseRun(owner string, served []string, publish string) lua.Call
+	// ReleaseRun is Release, and takes the places of others: who had the lock as this owner's, or has
+	// left as well. If one of those has it, that one gives it back.
+	ReleaseRun(owner string, others []string, publish string) lua.Call
 }
 
 // Places is what the places of waiters change for those who ask for a lock.

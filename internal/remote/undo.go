@@ -50,6 +50,8 @@ type undo struct {
 
 const (
 	undoBatch = 500
+	// undoTogether is how many releases of one lock are one script at most, so that it takes no long time.
+	undoTogether = 100
 	// longestPause bounds the pause between two releases of a lock that the server answered with an
 	// error. Pauses double up to it.
 	longestPause = 30 * time.Second
@@ -206,9 +208,10 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 // release sends one release for each undo, in one pipeline, and puts back the undos that need
 // another one. It reports whether the server answered.
 func (u *undoer) release(batch []*undo) (answered bool) {
-	calls := make([]lua.Call, len(batch))
-	for i, one := range batch {
-		calls[i] = one.lock.Release(one.id, u.home.Publish)
+	parties := together(batch)
+	calls := make([]lua.Call, len(parties))
+	for i, party := range parties {
+		calls[i] = party.call(u.home.Publish)
 	}
 	sent := time.Now()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), LeastDial), ErrBudget)
@@ -221,20 +224,21 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	results := lua.RunAll(ctx, u.to.redis, calls)
 	u.home.Answered(sent, calls, results)
 	for i, result := range results {
-		one := batch[i]
-		if result.Err == nil || IsOverwritten(one.lock, result.Err) {
-			if one.answered(sent) {
-				again = append(again, one)
+		for _, one := range parties[i] {
+			if result.Err == nil || IsOverwritten(one.lock, result.Err) {
+				if one.answered(sent) {
+					again = append(again, one)
+				}
+				continue
 			}
-			continue
+			answered = answered && errs.IsReply(result.Err)
+			failed, failure = failed+1, result.Err
+			if !u.postpone(one, errs.IsReply(result.Err)) {
+				given = append(given, one)
+				continue
+			}
+			again = append(again, one)
 		}
-		answered = answered && errs.IsReply(result.Err)
-		failed, failure = failed+1, result.Err
-		if !u.postpone(one, errs.IsReply(result.Err)) {
-			given = append(given, one)
-			continue
-		}
-		again = append(again, one)
 	}
 	u.mu.Lock()
 	for _, one := range again {
@@ -250,6 +254,38 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 		u.report(batch, failed, given)
 	}
 	return answered
+}
+
+// leavers are undos of one lock that one script does.
+type leavers []*undo
+
+// together makes parties of undos. Those of a queue travel in one script each: callers who leave at once
+// cost the server little more than one of them, and those who still wait do not wait for each.
+func together(batch []*undo) (parties []leavers) {
+	type name struct{ kind, lock string }
+	open := make(map[name]int)
+	for _, one := range batch {
+		of := name{one.lock.Kind(), one.lock.Name()}
+		_, queues := one.lock.(kind.Queuer)
+		if i, ok := open[of]; ok && queues && len(parties[i]) < undoTogether {
+			parties[i] = append(parties[i], one)
+			continue
+		}
+		open[of] = len(parties)
+		parties = append(parties, leavers{one})
+	}
+	return parties
+}
+
+func (l leavers) call(publish string) lua.Call {
+	if len(l) == 1 {
+		return l[0].lock.Release(l[0].id, publish)
+	}
+	others := make([]string, len(l)-1)
+	for i, one := range l[1:] {
+		others[i] = one.id
+	}
+	return l[0].lock.(kind.Queuer).ReleaseRun(l[0].id, others, publish)
 }
 
 // IsOverwritten reports whether an error of a release, a renewal or a count says that the lock's hash is

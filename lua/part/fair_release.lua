@@ -4,13 +4,14 @@
 
 -- include queue
 
-local owner = ARGV[1]
+local owner, first = ARGV[1], ARGV[1]
 local held = call('HEXISTS', name, owner) == 1
-if held then
-  call('DEL', name)
-elseif call('ZCARD', deadlines) > 0 then
-  drop(owner)
+if not held and ARGV[5] then
+  owner = whose()
+  for i = 5, #ARGV do held = held or ARGV[i] == owner end
 end
+if held then call('DEL', name) end
+if (not held or owner ~= first) and call('ZCARD', deadlines) > 0 then drop(first) end
 -- What fails from here on must not look as if nothing had been released.
 local ok, failed, unheard = pcall(function()
   if held then call('ZREM', deadlines, owner) end -- it has taken what it was handed

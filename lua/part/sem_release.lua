@@ -1,22 +1,32 @@
 -- sem_release: all statements of the script sem_release. The script sem_force has them behind its own.
--- Reads: KEYS and ARGV, as the script takes them
+-- Reads: KEYS and ARGV, as the script takes them; behind: where other owners begin in ARGV
 -- Replies what the script replies
 
 -- include permits
 
-local owner = ARGV[2]
-local held, known, ends = has(owner), call('GET', name), call('ZSCORE', permits, owner)
-local n = take(owner)
-if n > 0 and tonumber(known or nil) then
-  local changed = redis.pcall('INCRBY', name, n)
-  if type(changed) == 'table' then -- permits that are neither out nor free would be lost
-    several(owner, 1, n, 'ZADD', ends)
-    return changed
+local held, known = false, call('GET', name)
+local function back(owner)
+  local ends = call('ZSCORE', permits, owner)
+  held = held or has(owner)
+  local n = take(owner)
+  if n > 0 and tonumber(known or nil) then
+    local changed = redis.pcall('INCRBY', name, n)
+    if type(changed) == 'table' then -- permits that are neither out nor free would be lost
+      several(owner, 1, n, 'ZADD', ends)
+      return changed
+    end
   end
 end
+local refused = back(ARGV[2])
+if refused then return refused end
 -- What fails from here on must not look as if nothing had been given back.
 local ok, failed, unheard = pcall(function()
-  drop(owner)
+  drop(ARGV[2])
+  for i = behind, #ARGV do
+    refused = back(ARGV[i])
+    if refused then return refused end
+    drop(ARGV[i])
+  end
   local wrong = count()
   if wrong then return wrong end
   sweep(0)

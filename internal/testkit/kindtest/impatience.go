@@ -10,7 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
+
+// tenThousand is too much to be done beside anything else.
+const tenThousand = "ten thousand who leave at once are told of no outage"
+
+func impatience(s *subject) {
+	level.ForAll(s.T)
+	require.NoError(s, impatient(10_000)(s))
+}
 
 // impatient: callers of one client who leave at once, from behind another client's hold, are told that the
 // lock is not theirs: the servers answer. In an outage they are told of that. So few and so many have different
