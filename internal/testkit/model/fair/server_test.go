@@ -172,6 +172,9 @@ func (k *keys) release(e *terms, owner uint8, served line.Run) (a answer) {
 		k.Queue.Drop(owner)
 	}
 	for _, had := range served {
+		if k.owner == had && had != 0 {
+			k.owner, k.ttl, held = 0, 0, true
+		}
 		if !e.Off.Has(servedGone) {
 			k.Queue.Drop(had)
 		}
