@@ -12,9 +12,22 @@ import (
 // failed. [New], [Client.Close], and [Do] without a locker or a function have no lock to name. Their
 // errors wrap a reason without an Error in between.
 var (
-	// ErrNotAcquired says that somebody else has the lock: a server said so, or the holder is of
-	// the same client. If the context ended or the time of [Wait] was over, errors.Is is true for
-	// that cause too.
+	// ErrNotAcquired says that the caller did not get the lock from servers that answer: mostly
+	// because somebody else has it. If the context ended or the time of [Wait] was over, errors.Is is
+	// true for that cause too.
+	//
+	// A caller who stops waiting is told what is known of the lock, whoever of the same client asked:
+	//
+	//	a server said during the call that the lock is held       ErrNotAcquired
+	//	the holder is of the same client                          ErrNotAcquired
+	//	the last lease that is known must still stand             ErrNotAcquired, unless a server is silent since
+	//	the servers answered during the call, and said neither    ErrNotAcquired
+	//	a question failed since, or no server answered            ErrUnavailable
+	//	the context had ended before the call                     the context's cause, and neither of the two
+	//
+	// A call that lasted less than 100 ms may end before a healthy server can answer: for it, a server
+	// is silent that has not answered for a second. That grows by how late the callers of this process
+	// leave, because where a process has no time to wake them, it has none to read answers either.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds
@@ -26,16 +39,13 @@ var (
 	// and without a field that begins like an owner.
 	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock: none was reached, or none could
-	// serve. An outage is not contention. So ErrUnavailable comes together with ErrNotAcquired only
-	// where a server refused the lock before it fell silent. errors.Is is also true for the last
-	// failure, and for the cause of a context that ended.
+	// serve. An outage is not contention, see the table at [ErrNotAcquired]. So ErrUnavailable comes
+	// together with ErrNotAcquired only where a server refused the lock before it fell silent.
+	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
+	// context.Canceled, or what the context was cancelled with, as by an errgroup.
 	//
-	// A call that is cancelled before a server has answered also returns ErrUnavailable, together
-	// with the cause of its context. That is context.Canceled, or what the context was cancelled
-	// with, as by an errgroup. Test ctx.Err() first where a cancelled call should raise no alarm.
-	//
-	// If the context had ended before the call, nothing is sent, and the text does not speak of an
-	// outage. If that context belongs to another hold, the text names that hold's lock.
+	// If the context had ended before the call, nothing is sent, and the error is neither this one nor
+	// ErrNotAcquired. If that context belongs to another hold, the text names that hold's lock.
 	ErrUnavailable = errs.ErrUnavailable
 	// ErrLost says that a hold ended before it was unlocked: the lease ran out without an answer
 	// from Redis, or Redis says that the owner does not hold the lock any more. It is also the

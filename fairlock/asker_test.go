@@ -37,6 +37,39 @@ func TestLeaveWhileAsked(t *testing.T) {
 	l.drained(first)
 }
 
+// TestLeaversTogether: those who leave a queue while others of the client are given back cost one script, not one each.
+// The first of them is kept on its way while the others leave.
+func TestLeaversTogether(t *testing.T) {
+	releases := func() int {
+		const leavers = 150
+		l := newLine(t)
+		before := l.proxy.Seen(script(lua.FairRelease))
+		ctx, cancel := context.WithCancel(t.Context())
+		first := begin(ctx, t, l.faulty.Lock)
+		rest, leave := context.WithCancel(t.Context())
+		defer leave()
+		var others []*kindtest.Pending
+		for range leavers {
+			others = append(others, begin(rest, t, l.faulty.Lock))
+		}
+		eventually(t, "places", func() bool { return len(queued(t, l.rdb, "line")) == leavers+1 })
+		kept := l.proxy.DelayRequest(script(lua.FairRelease), 1, time.Hour)
+		cancel()
+		<-kept.Fired()
+		leave()
+		for _, p := range append(others, first) {
+			require.ErrorIs(t, p.Err(), context.Canceled)
+		}
+		kept.Release()
+		eventually(t, "nothing is left", func() bool { return len(queued(t, l.rdb, "line")) == 0 })
+		l.drained()
+		return l.proxy.Seen(script(lua.FairRelease)) - before
+	}
+	require.Less(t, releases(), 20)
+	defer defence.Together.Without(t)()
+	require.Greater(t, releases(), 100, "control: one each")
+}
+
 // TestQuestionsOvertake: questions that the network keeps do not hold up those that come later. The
 // control: without that they do.
 func TestQuestionsOvertake(t *testing.T) {

@@ -161,7 +161,7 @@ var scripts = map[string]struct {
 
 	"election_announce": {lua.ElectionAnnounce, "LOCK SAID ELECTION", "owner=c:h1 token=5000 value=v keep=1h by=PUBLISH"},
 	"election_leader":   {lua.ElectionLeader, "LOCK SAID", ""},
-	"election_release":  {lua.ElectionRelease, fairKeys + " SAID ELECTION", "owner=c:h1 by=PUBLISH claim=1s keep=1h"},
+	"election_release":  {lua.ElectionRelease, fairKeys + " SAID ELECTION", "owner=c:h1 by=PUBLISH claim=1s keep=1h run..."},
 	"election_renew":    {lua.ElectionRenew, "LOCK TOKEN SAID", "owner=c:h1 lease=30s keep=1h said"},
 
 	"latch_set":    {lua.LatchSet, "LOCK CALL", "count=3 " + latchArgs},
@@ -172,7 +172,7 @@ var scripts = map[string]struct {
 	"sem_acquire": {lua.SemAcquire, semKeys,
 		"permits=3 owner=u:h7 n=1 lease=30s keep=1h again=0 place=0 claim=2s by=PUBLISH " + inTime},
 	"sem_join":    {lua.SemJoin, semKeys, "permits=3 place=15s " + inTime + " claim=2s by=PUBLISH keep=1h owners..."},
-	"sem_release": {lua.SemRelease, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h"},
+	"sem_release": {lua.SemRelease, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h owners..."},
 	"sem_renew":   {lua.SemRenew, "LOCK PERMITS TOKEN", "permits=3 owner=u:h7 lease=90s keep=1h n=1"},
 	"sem_poll":    {lua.SemPoll, semKeys, "permits=3 client=u by=PUBLISH claim=2s keep=1h place=15s owners..."},
 	"sem_set":     {lua.SemSet, semKeys, "permits=5 by=PUBLISH claim=2s keep=1h " + inTime + " call=call repeated=0"},

@@ -43,7 +43,7 @@ key of another type
 	or redis.call('HEXISTS', KEYS[1], owner) == 0 =>
 not the leader
 	heldByB SAID="4999 d:h1 w"/50s LISTEN(observers) | election_release | -1 | same |
-	if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then => do
+	if leads then => do
 resigns, nobody follows
 	heldByC SAID="5000 c:h1 v"/50s LISTEN(observers) | election_release | 1 | TOKEN=5000/20s TOLD(observers:0) |
 	redis.call('DEL', KEYS[6]) =>
@@ -56,9 +56,13 @@ resigns, and the next one is handed the lock
 resigns, the announcement is of another type
 	heldByC SAID{a=1}/10s | election_release | 1 | same -LOCK |
 	if type(redis.pcall('GET', KEYS[6])) == 'string' then redis.call('DEL', KEYS[6]) end => redis.call('DEL', KEYS[6])
+several leave, and one of them was handed the lock
+	heldByC WAITING(d:h1@60s e:h1@60s)/8000s SAID="5000 c:h1 v"/50s LISTEN(observers) |
+	election_release owner=e:h1 c:h1 | 1 | TOKEN=5000/20s WAITING(d:h1@60s)/8000s TOLD(observers:0) |
+	for i = 5, #ARGV do leads => for i = 9, #ARGV do leads
 a candidate leaves
 	heldByC WAITING(d:h1@60s e:h1@60s)/8000s SAID="5000 c:h1 v"/50s LISTEN(observers) | election_release owner=e:h1 |
-	-1 | same WAITING(d:h1@60s)/8000s | if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 then => do
+	-1 | same WAITING(d:h1@60s)/8000s | if leads then => do
 renewed
 	heldByC SAID="5000 c:h1 v"/50s | election_renew | 1 | LOCK{c:h1=1}/30s TOKEN=5000/1h SAID="5000 c:h1 v"/1h |
 	redis.call('PEXPIRE', KEYS[3], ARGV[3]) => 1

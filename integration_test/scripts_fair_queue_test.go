@@ -53,6 +53,12 @@ held, the end of a whole run
 another holds, the end of a run
 	LOCK{d:h1=1}/10s TOKEN=5000/20s WAITING(c:h2@60s c:h3@60s d:h2@60s)/8000s LISTEN(c d) | fair_release c:h2 c:h3 |
 	-1 | same WAITING(d:h2@60s)/8000s | served(5) =>
+one of several who leave was handed it
+	LOCK{c:h2=1}/10s TOKEN=5000/20s WAITING(c:h1@60s c:h3@60s d:h1@60s)/8000s LISTEN(c d) | fair_release c:h2 c:h3 | 1 |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h ENDS(d:h1!+1s)/8000s TOLD(d:h1/1000) | if ARGV[i] == holder then held, owner = true, holder end =>
+several leave, and the first of them has a place
+	LOCK{c:h2=1}/10s TOKEN=5000/20s WAITING(c:h1@60s d:h1@60s)/8000s LISTEN(c d) | fair_release c:h2 | 1 |
+	LOCK{d:h1=1}/1s TOKEN=clock/1h ENDS(d:h1!+1s)/8000s TOLD(d:h1/1000) | if owner ~= ARGV[1] then drop(ARGV[1]) end =>
 held, the token is ahead of the clock
 	LOCK{c:h1=1} TOKEN=9000000000000000 WAITING(d:h1@60s)/8000s LISTEN(d) | fair_release | 1 |
 	LOCK{d:h1=1}/1s TOKEN=9000000000000001/1h ENDS(d:h1!+1s)/8000s TOLD(d:h1/1000) | math.max(n + 1, => math.max(n,

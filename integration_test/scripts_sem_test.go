@@ -110,7 +110,10 @@ its lease has ended
 	if n > 0 and tonumber(known or nil) then => if false then
 the place
 	threeBy9 line8wide | sem_release owner=u:h8 | -1 | same -LINE -PLACES -WANTS |
-	drop(owner)\n  local wrong => local wrong
+	drop(ARGV[2])\n => 
+several leave, and one of them has some
+	threeBy9 line86 LISTEN(permits:u permits) | sem_release owner=u:h8 v:h9 u:h6 | 1 |
+	LOCK=3/60s TOKEN=5000/20s TOLD(permits:3) | for i = behind, #ARGV do refused => for i = 99, #ARGV do refused
 who waits is handed them
 	twoBy9 line8wide LISTEN(permits:u permits) | sem_release owner=v:h9 | 1 |
 	LOCK=1/30d TOKEN=clock/1h PERMITS(u:h8+2s u:h8/2+2s)/30d PLACES(u:h8!+0)/60s TOLD(permits:u:h8/2000/2 permits:1) |

@@ -18,15 +18,12 @@ local function back(owner)
   end
 end
 local refused = back(ARGV[2])
+for i = behind, #ARGV do refused = refused or back(ARGV[i]) end
 if refused then return refused end
 -- What fails from here on must not look as if nothing had been given back.
 local ok, failed, unheard = pcall(function()
   drop(ARGV[2])
-  for i = behind, #ARGV do
-    refused = back(ARGV[i])
-    if refused then return refused end
-    drop(ARGV[i])
-  end
+  for i = behind, #ARGV do drop(ARGV[i]) end
   local wrong = count()
   if wrong then return wrong end
   sweep(0)

@@ -36,6 +36,7 @@ var (
 	LeaseEnd     Switch // a waiter sleeps no longer than the lease that it knows of
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overdue      Switch // a server that stalls is noticed, and who comes then can leave
+	Together     Switch // those who left a queue are given back by one script
 	Served       Switch // places of those whom a run has served are given back
 	Overtake     Switch // commands do not wait for a sending that takes long
 	OwnAnswer    Switch // who travels in one script with others gets its own answer
@@ -50,6 +51,7 @@ var (
 	Lanes         Switch // what goes to one master of a cluster does not wait for another
 	Panics        Switch // a command in which a hook of go-redis panics is one that failed
 	Glance        Switch // who asks a hold's context has it look at the clock
+	Noted         Switch // who leaves before an answer knows what others of its client were told
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 
 	// Of waiters with places in a queue at the server.

@@ -23,6 +23,7 @@ var controls = map[string]string{
 	"LeaseEnd":      "integration_test/controls.TestControls/a lease's end is a wake-up",
 	"PassOn":        "internal/queue.TestPassesOnWhenCancelledWhileWoken",
 	"Overdue":       "rlock.TestWhoComesInAStallLeaves",
+	"Together":      "fairlock.TestLeaversTogether",
 	"Served":        "fairlock.TestRunLosesItsLock",
 	"Overtake":      "internal/combine.TestTheStalledAreOvertakenControl",
 	"OwnAnswer":     "rlock.TestParcelsMeetFaultsControl/own answers",
@@ -36,6 +37,7 @@ var controls = map[string]string{
 	"Lanes":         "rlock.TestClusterNodeHangs",
 	"Panics":        "rlock.TestPanickingHookControl",
 	"Glance":        "internal/testkit/memory.TestContextLooksControl",
+	"Noted":         "rlock.TestKindControls/sixty-four who leave at once are told of no outage",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
 
 	"Listening":  "integration_test/controls.TestControls/asked for when messages come",

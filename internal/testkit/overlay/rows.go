@@ -86,6 +86,7 @@ internal/engine/keep.go
 	KeptAsk: !now.Before(t.look)« && !OFF» {
 	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
 internal/engine/left.go
+	Noted: «if OFF { said, answered, news = Word{}, false, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, WithCause(cause, failure)) }; »return
 		outage(WithCause(cause, failure))
 internal/engine/locking.go
@@ -146,6 +147,7 @@ internal/remote/undo.go
 	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
 		OFF { return }»
 	UndoAgain: if stray« && !OFF» {
+	Together: ok && queues« && !OFF» && len(parties[i])
 	UndoAgain: if «OFF || »now.After(one.limit) {
 	BesideStrings: return alone && «!OFF && »lua.IsError(
 lua/many.go
