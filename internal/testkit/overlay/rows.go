@@ -120,7 +120,7 @@ internal/engine/unlock.go
 internal/fair/asker.go
 	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
 internal/fair/waiter.go
-	Listening: !l.confirmed« && !OFF»:
+	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
 	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
