@@ -52,8 +52,11 @@ var (
 	Glance        Switch // who asks a hold's context has it look at the clock
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 
+	Deaf Switch // a waiter that cannot listen asks
+
 	// Of waiters with places in a queue at the server.
 
+	DeafPlace Switch // a place is asked for all the same where the mailbox is not subscribed in time
 	Listening Switch // a place is asked for when the mailbox is subscribed, not before
 	Poll      Switch // a client that waits looks after the queue, also when nothing happens
 	Refresh   Switch // and puts off the deadlines of its places

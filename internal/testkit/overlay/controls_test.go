@@ -38,6 +38,8 @@ var controls = map[string]string{
 	"Glance":        "internal/testkit/memory.TestContextLooksControl",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
 
+	"Deaf":       "rlock.TestKindControls/a waiter that cannot listen is granted the free lock",
+	"DeafPlace":  "fairlock.TestCannotListenControl",
 	"Listening":  "integration_test/controls.TestControls/asked for when messages come",
 	"Poll":       "fairlock.TestLostWithoutAWord",
 	"Refresh":    "integration_test/simulation.TestPlacesArePutOff",

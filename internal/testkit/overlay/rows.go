@@ -49,10 +49,12 @@ internal/combine/combine.go
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
 internal/engine/acquire.go
-	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(left)
-	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(left)
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
 internal/engine/attempt.go
 	HeadStart: if g.asked.once« || OFF» {
+internal/engine/backend.go
+	Deaf: if !l.Confirmed()« && !OFF» {
 internal/engine/blocked.go
 	ToldOnce: if h.told« && !OFF» {
 internal/engine/courtesy.go
@@ -123,6 +125,7 @@ internal/fair/waiter.go
 	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
 	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
+	DeafPlace: if l.deaf« || OFF» || l.confirmed
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
