@@ -157,6 +157,7 @@ var (
 	Resubscribe Switch // a channel that the server has taken off is subscribed anew
 	Probing     Switch // when several channels are refused together, each is tried by itself
 	Follow      Switch // a subscription at a server that commands no longer go to is replaced
+	AtMaster    Switch // and so is one of a cluster whose server is a replica
 )
 
 // Off reports whether the defence is switched off.

@@ -117,6 +117,7 @@ var controls = map[string]string{
 	"Doubt":       "watchdog.TestDoubt",
 	"Rewake":      "pubsub.TestConfirmationWakes",
 	"JoinWake":    "pubsub.TestJoiningWakes",
+	"AtMaster":    "pubsub.TestCluster/replica, control",
 	"Resubscribe": "pubsub.TestCluster/slot moved, control",
 	"Probing":     "pubsub.TestDeniedChannel",
 	"Follow":      "rlock.TestWokenAfterFailover",
