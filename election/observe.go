@@ -32,8 +32,8 @@ import (
 // missing permission. The end of ctx is no error.
 //
 // While the connection stands, an observer asks once per change, once when the lease of the leader
-// would have ended, and while nobody leads once in a lease of its client. Observers of one client share
-// a connection.
+// would have ended, and while nobody leads once in a lease of its client. While it does not stand, an
+// observer asks once a second. Observers of one client share a connection.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := e.check("observe")
