@@ -24,7 +24,8 @@
 //     once more after each subscription, so also after one that was interrupted. Nobody announces
 //     that a lease has ended, so they look again when the leader's would have. While nobody leads they
 //     look once in a lease of their client ([holdfast.Options.Lease]), in case a message was lost on a
-//     connection that stands, as on the bus of a cluster. No other poll is sent.
+//     connection that stands, as on the bus of a cluster. Without such a connection they look once a
+//     second. No other poll is sent.
 //
 // # What a leader says of itself
 //

@@ -142,6 +142,22 @@ func TestLateAnnouncement(t *testing.T) {
 	require.Contains(t, value, "the former")
 }
 
+// TestCannotListen: a client whose subscriptions get no answer is told nothing, and asks. Its candidate has a
+// place, and leads when the leader has resigned; its observer sees both.
+func TestCannotListen(t *testing.T) {
+	b := newBooth(t, forLong, forLong)
+	b.proxy.On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole)
+	h := lead(t, b.other, "first")
+	w, _ := watch(t, b.faulty)
+	w.until("first")
+	next := stand(t, b.rdb, b.faulty, "next")
+	unlock(t, h)
+	h = next.Hold()
+	w.until("next")
+	unlock(t, h)
+	w.until("")
+}
+
 // TestDeafLeader: a function does not look at its context. While it works on after its leadership was
 // lost, nothing is renewed, and this process does not campaign. When it returns, it does, and leads
 // again. Control: without waiting for it, the process leads a second time beside itself.

@@ -6,6 +6,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
@@ -31,8 +32,8 @@ import (
 // missing permission. The end of ctx is no error.
 //
 // While the connection stands, an observer asks once per change, once when the lease of the leader
-// would have ended, and while nobody leads once in a lease of its client. Observers of one client share
-// a connection.
+// would have ended, and while nobody leads once in a lease of its client. While it does not stand, an
+// observer asks once a second. Observers of one client share a connection.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := e.check("observe")
@@ -51,7 +52,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		defer sub.Close()
 		o := observer{election: e, yield: yield}
 		for o.look(ctx) {
-			if !o.wait(ctx, sub.Wake()) {
+			if !o.wait(ctx, sub) {
 				return
 			}
 			if err := sub.Err(); err != nil && e.base.Client.Context().Err() == nil {
@@ -109,15 +110,15 @@ func (o *observer) look(ctx context.Context) bool {
 func isSame(a, b Leader) bool { return a.Token == b.Token && a.Owner == b.Owner && a.Value == b.Value }
 
 // wait waits until there is a reason to look, and reports whether there is one.
-func (o *observer) wait(ctx context.Context, wake <-chan struct{}) bool {
+func (o *observer) wait(ctx context.Context, sub engine.Listening) bool {
 	var ends <-chan time.Time
 	if o.again >= 0 {
-		timer := time.NewTimer(o.again)
+		timer := time.NewTimer(engine.Rest(sub, o.again))
 		defer timer.Stop()
 		ends = timer.C
 	}
 	select {
-	case <-wake:
+	case <-sub.Wake():
 	case <-ends:
 	case <-o.election.base.Client.Context().Done():
 	case <-ctx.Done():

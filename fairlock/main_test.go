@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -75,8 +76,8 @@ func empty(t *testing.T, rdb *redis.Client, name string) {
 	})
 }
 
-// TestKind: what every kind of lock promises.
-func TestKind(t *testing.T) {
+func kind(t *testing.T) kindtest.Kind {
+	t.Helper()
 	srv := kindtest.Single(t,
 		func(c *holdfast.Client, name string, opts ...holdfast.Option) kindtest.Mutex {
 			return fairlock.New(c, name, opts...)
@@ -84,5 +85,15 @@ func TestKind(t *testing.T) {
 	srv.Waiters = func(ctx context.Context, rdb *redis.Client, name string) int64 {
 		return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
 	}
-	kindtest.Run(t, kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, srv))
+	return kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, srv)
+}
+
+// TestKind: what every kind of lock promises.
+func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
+
+// TestCannotListenControl: a waiter that only asks for a place when it can listen never gets one where it cannot.
+func TestCannotListenControl(t *testing.T) {
+	defer defence.DeafPlace.Without(t)()
+	harm := kindtest.Harm(t, kind(t), "a waiter that cannot listen is granted the free lock")
+	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
 }

@@ -28,6 +28,10 @@
 //     had the lock and another client wants it too.
 //   - The place of a waiter whose connection for messages is down at the moment of a hand-over. The
 //     waiter keeps its place for the next hand-over if fewer than 128 waiters are in that position.
+//   - The turn of a client that cannot listen: its connection for messages is not up a second after it was
+//     wanted, as where the server has no room for it or a proxy does not pass SUBSCRIBE on. Its
+//     waiters have places, and are granted the lock by its polls when the lock is free. Waiters that
+//     can be reached go first.
 //   - The place of a process that is stopped for longer than 15 s.
 //   - In a queue that Redisson's waiters share, more than Redisson itself observes. Redisson's
 //     deadlines go by the clocks of its clients. Its dead waiters hold up the waiters behind them
@@ -45,7 +49,7 @@
 // and waiters of one client that come at the same time ask for their places by one script. The work
 // of a script at the server is bounded, however many waiters are alive or dead. While a client has waiters, it sends a script
 // a second for each name, or one in five seconds if several other clients are in front of all of
-// its own waiters. Where 128 waiters in front cannot be reached, these lose their places.
+// its own waiters. A client that cannot listen sends one a second. Where 128 waiters in front cannot be reached, these lose their places.
 //
 // A waiting goroutine costs about 5 KiB, its stack included, however many wait. A few goroutines of
 // the client ask the server for all of them. (A client's first waiter for a name asks by itself,

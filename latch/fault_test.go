@@ -60,6 +60,22 @@ func TestAtMostOnceControl(t *testing.T) {
 	count(t, m, 2)
 }
 
+// TestCannotListen: whoever waits, and whose subscription gets no answer, looks.
+func TestCannotListen(t *testing.T) {
+	l := newLab(t)
+	m, proxy := l.proxied()
+	set(t, l.process(), 1)
+	subscribes := proxy.On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole)
+	kindtest.Load(t, l.rdb, lua.LatchLook)
+	looks := proxy.On(faultproxy.Script(lua.LatchLook.Hash()), 2, faultproxy.HoldReply) // the last before it sleeps
+	c := waiting(t.Context(), m, holdfast.Wait(patience/2))
+	<-subscribes.Fired()
+	<-looks.Fired()
+	count(t, l.process(), 0)
+	looks.Clear()
+	open(t, c)
+}
+
 // TestCallsAreRemembered: the server knows a call for longer than its client may repeat it.
 func TestCallsAreRemembered(t *testing.T) {
 	l := newLab(t)

@@ -34,7 +34,7 @@
 //
 // Set, CountDown, Count and Delete send one script each. All who wait in a client share a
 // subscription, and one look at the server: when they come, when a message comes, and every half
-// minute.
+// minute, or every second while they cannot listen.
 package latch
 
 import (

@@ -218,7 +218,7 @@ func (g *gates) watch(l *Latch, at *gate) {
 		if lasts >= 0 {
 			next = min(next, lasts+time.Millisecond) // a key lives through its last millisecond
 		}
-		timer.Reset(next)
+		timer.Reset(engine.Rest(sub, next))
 		select {
 		case <-sub.Wake():
 		case <-at.come:

@@ -25,6 +25,8 @@ func TestCluster(t *testing.T) {
 	c := clusterTest{Cluster: cluster, sharded: cluster.Nodes[0].Major() >= 7}
 	t.Run("slot moved", func(t *testing.T) { c.slotMoved(t, true) })
 	t.Run("slot moved, control", func(t *testing.T) { c.slotMoved(t, false) })
+	t.Run("replica", func(t *testing.T) { c.atReplica(t, true) })
+	t.Run("replica, control", func(t *testing.T) { c.atReplica(t, false) })
 	t.Run("links", func(t *testing.T) { level.ForAll(t); c.links(t) })
 	t.Run("moved while connecting", func(t *testing.T) { level.ForAll(t); c.movedUnknown(t) })
 	t.Run("master taken over", func(t *testing.T) { level.ForAll(t); c.failover(t) })
@@ -129,6 +131,37 @@ func (c clusterTest) slotMoved(t *testing.T, defended bool) {
 	eventually(t, "subscribed at the new owner", func() bool { return c.publish(t, names[0]) == 1 })
 	c.hears(t, s)
 	c.hears(t, stays)
+}
+
+// atReplica: the client's map of slots names a master that is a replica by now, and accepts the subscription.
+func (c clusterTest) atReplica(t *testing.T, defended bool) {
+	if !c.sharded {
+		t.Skip("a classic channel may be at any node")
+	}
+	if !defended {
+		t.Cleanup(defence.AtMaster.Without(t))
+	}
+	rdb, name := c.client(t), c.names(t, fmt.Sprint("replica", defended))[0]
+	_, err := rdb.MasterForKey(t.Context(), name) // loads the state
+	require.NoError(t, err)
+	c.Switch(t, name)
+	h := newHub(t, rdb, Options{})
+	s := joined(t, h, name)
+	if !defended {
+		require.Equal(t, confirmed, stateOf(h, name))
+		require.Zero(t, c.counted(t, name), "the control is at the master")
+		return
+	}
+	eventually(t, "it is at the master", func() bool { return c.counted(t, name) == 1 })
+	c.hears(t, s)
+}
+
+// counted is how many listen on a channel, for its master.
+func (c clusterTest) counted(t *testing.T, channel string) int64 {
+	t.Helper()
+	n, err := c.master(t, channel).PubSubShardNumSub(t.Context(), channel).Result()
+	require.NoError(t, err)
+	return n[channel]
 }
 
 // movedUnknown: the client's state of the cluster is out of date before it subscribes.

@@ -9,7 +9,9 @@
 // that asks the server after every wake-up does not sleep through a gap that the client could
 // notice. A waiter must nevertheless have a time limit of its own (the end of the holder's lease):
 // a server that dies between a release and its message announces nothing, and a dead connection is
-// noticed only after two periods of [Options.Ping].
+// noticed only after two periods of [Options.Ping]. Nor does a subscription have to be confirmed: a
+// server may have no room for a connection more (maxclients), and a proxy or a firewall may not pass
+// SUBSCRIBE on. While [Subscription.Confirmed] is false, a waiter asks once in a while by itself.
 //
 // The protocol of a waiter, in this order:
 //
@@ -19,7 +21,7 @@
 //		try to take the name; done if that worked
 //		select {
 //		case <-s.Wake(): // s.Err() != nil: this channel can never be subscribed
-//		case <-time.After(lease left):
+//		case <-time.After(lease left): // a second at most, while s.Confirmed() is false
 //		case <-ctx.Done():
 //		}
 //	}
@@ -79,6 +81,17 @@
 // A ClusterClient that was given its map of slots (ClusterSlots, as redis.NewFailoverClusterClient
 // does) has servers that are no cluster. Messages are published there by the classic PUBLISH, and
 // arrive at the channel's master.
+//
+// # A replica of a cluster
+//
+// A replica accepts SSUBSCRIBE, but the master of its shard does not count the replica's subscribers.
+// So whoever asks the master whether somebody listens is told that nobody does. After a failover the
+// map of slots names the old master for a moment, which is a replica by then. So a node is asked for
+// its role before channels that were subscribed already are subscribed there, and once a second while
+// somebody waits there. From a replica the channels go elsewhere. So a waiter is at a master within
+// about a second of the moment when go-redis can learn which node that is. The price is a HELLO a
+// second for each client and each node of the cluster at which it waits, however many its waiters. HELLO
+// says the role, and needs no permission, unlike ROLE.
 //
 // # A server that is replaced and lives on
 //

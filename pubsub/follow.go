@@ -2,6 +2,7 @@ package pubsub
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
 	"time"
@@ -115,7 +116,7 @@ func (f *follower) may(now time.Time) bool {
 // be replaced, and when to call again.
 func (l *link) follow(c *conn) (replace bool, wait time.Duration) {
 	h, now := l.hub, time.Now()
-	if !h.moves {
+	if !h.moves && !l.route.sharded {
 		return false, h.opts.Ping
 	}
 	if h.dials.elsewhere(c.addr, c.born) && l.follower.may(now) {
@@ -144,12 +145,14 @@ func (l *link) follow(c *conn) (replace bool, wait time.Duration) {
 // business.
 func (l *link) look(channel string) {
 	r, err := l.hub.whereNow(channel)
+	moved := err == nil && r.node != l.route.node
+	if l.route.sharded && !moved {
+		moved = errors.Is(l.hub.checkMaster(l.route.node), errReplica)
+	}
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
 	l.looking = false
-	if err == nil && r.node != l.route.node {
-		l.doubted = true
-	}
+	l.doubted = l.doubted || moved
 	kick(l.work)
 }
 
@@ -171,3 +174,46 @@ type lookPing struct{ *redis.StatusCmd }
 
 // NoRetry is asked by go-redis.
 func (lookPing) NoRetry() bool { return true }
+
+// errReplica is why a channel is not subscribed at a node to which it was routed.
+var errReplica = errors.New("pubsub: the node is a replica by now")
+
+// checkMaster asks a node of a cluster for its role. It returns errReplica, nil if the node is a master or does
+// not say, and an error of the network. It asks by HELLO, which needs no permission, as ROLE does.
+func (h *Hub) checkMaster(n node) (err error) {
+	defer panics.Into(&err)
+	client, ok := n.(*redis.Client)
+	if !ok {
+		return nil
+	}
+	cmd := redis.NewCmd(h.ctx, "hello")
+	err = client.WithTimeout(h.opts.Ping).Process(h.ctx, lookHello{cmd})
+	switch {
+	case err != nil && !isReply(err):
+		return err
+	case roleIn(cmd.Val()) == "replica":
+		return errReplica
+	}
+	return nil
+}
+
+// roleIn finds the role in the reply to HELLO, which is a map in RESP3, and a list in RESP2.
+func roleIn(reply any) any {
+	switch reply := reply.(type) {
+	case map[any]any:
+		return reply["role"]
+	case []any:
+		for i := 0; i+1 < len(reply); i += 2 {
+			if reply[i] == "role" {
+				return reply[i+1]
+			}
+		}
+	}
+	return nil
+}
+
+// lookHello is HELLO, sent once.
+type lookHello struct{ *redis.Cmd }
+
+// NoRetry is asked by go-redis.
+func (lookHello) NoRetry() bool { return true }

@@ -108,10 +108,16 @@ func (h *Hub) route() {
 	defer timer.Stop()
 	for h.ctx.Err() == nil {
 		due, wait, more := h.takeDue()
+		again := make(map[route][]*topic)
 		for _, t := range due {
 			r, err := h.find(h.ctx, t.channel)
+			if err == nil && r.sharded && t.attempts > 0 {
+				again[r] = append(again[r], t)
+				continue
+			}
 			h.settle(t, r, err)
 		}
+		h.settleAtMasters(again)
 		if len(due) > 0 {
 			continue
 		}
@@ -151,6 +157,26 @@ func (h *Hub) takeDue() (due []*topic, wait time.Duration, more bool) {
 	h.routing = later
 	h.router = len(due)+len(later) > 0
 	return due, wait, h.router
+}
+
+// settleAtMasters settles topics that were at a node before, if where they are routed now is a master. After
+// a failover the client's map of slots names the old master for a moment, which may be a replica by now. That
+// accepts an SSUBSCRIBE, and the new master does not count it among those who listen. A node that hangs
+// delays its own topics only.
+func (h *Hub) settleAtMasters(again map[route][]*topic) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for r, topics := range again {
+		if h.closed { // all topics have been told
+			return
+		}
+		h.goLocked(func() {
+			err := h.checkMaster(r.node)
+			for _, t := range topics {
+				h.settle(t, r, err)
+			}
+		})
+	}
 }
 
 func (h *Hub) settle(t *topic, r route, err error) {

@@ -81,6 +81,7 @@ func TestSlowMajority(t *testing.T) {
 func woken(t *testing.T, within time.Duration, deaf ...int) bool {
 	t.Helper()
 	t.Cleanup(defence.LeaseEnd.Without(t))
+	t.Cleanup(defence.Deaf.Without(t))
 	l := newLab(t, 5)
 	holder, waiter := l.party(nil), l.party(nil)
 	name := uniqueName(t)

@@ -44,6 +44,18 @@ func (e *listener) Err() (err error) {
 	return err
 }
 
+// Confirmed is [engine.Listening]. A majority is enough: a release is announced at each master that the lock
+// was held at, and these are a majority too.
+func (e *listener) Confirmed() bool {
+	n := 0
+	for _, s := range e.subs {
+		if s.Confirmed() {
+			n++
+		}
+	}
+	return n > len(e.subs)/2
+}
+
 // Close is [engine.Listening].
 func (e *listener) Close() {
 	for _, s := range e.subs {

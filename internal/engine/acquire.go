@@ -153,13 +153,14 @@ func (g *grant) lineUp() (*Hold, error) {
 // wait sleeps until the lock may be free and tries again, for as long as the wait lasts. It
 // subscribes first and then asks once more, so that no release in between is missed: each
 // confirmation of the subscription counts as a wake-up, the first one and those after a lost
-// connection. Nobody announces the end of the holder's lease, so wait sleeps no longer than that.
+// connection. Nobody announces the end of the holder's lease, so wait sleeps no longer than that,
+// and no longer than [Rest] says where it cannot listen.
 func (g *grant) wait(left time.Duration) (*Hold, error) {
 	b := g.base
 	g.await(3)
 	sub := b.backend.Listen()
 	defer sub.Close()
-	timer := time.NewTimer(left)
+	timer := time.NewTimer(Rest(sub, left))
 	defer timer.Stop()
 	for {
 		if err := g.sleep(sub, timer); err != nil {
@@ -172,7 +173,7 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if h != nil || err != nil {
 			return h, err
 		}
-		timer.Reset(left)
+		timer.Reset(Rest(sub, left))
 	}
 }
 

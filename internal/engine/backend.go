@@ -118,5 +118,20 @@ type Listening interface {
 	Wake() <-chan struct{}
 	// Err is why no release can be heard.
 	Err() error
+	// Confirmed reports whether releases are heard, as far as is known.
+	Confirmed() bool
 	Close()
+}
+
+// askGap is how often a waiter asks that cannot listen.
+const askGap = time.Second
+
+// Rest returns how long a waiter sleeps until it asks again, if nothing wakes it: d, and at most askGap while
+// its subscription is not confirmed. There may never be one, where a server has no room for a connection
+// more, or a proxy does not pass SUBSCRIBE on.
+func Rest(l interface{ Confirmed() bool }, d time.Duration) time.Duration {
+	if !l.Confirmed() {
+		d = min(d, askGap)
+	}
+	return d
 }

@@ -37,11 +37,11 @@ func (s *server) Explain(err error) error { return remote.Explain(err, s.protoco
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
 
-// Join is [engine.Waiter]. It asks for a place only when the mailbox is subscribed. Until then it
-// asks only for the lock.
+// Join is [engine.Waiter]. It asks for a place only when the mailbox is subscribed, or has not been
+// for listenFor. Until then it asks only for the lock.
 func (s *server) Join(a *engine.Acquisition) engine.Place {
 	p := s.waiterLocking(a)
-	if !p.list.confirmed {
+	if !p.list.confirmed && !p.list.deaf {
 		s.lists.askLocked(p, false)
 	}
 	s.lists.mu.Unlock()

@@ -32,7 +32,7 @@ type waiter struct {
 	look      bool // there is reason to ask
 	given     bool // a run of this client has handed the lock on to it
 	taking    bool // it makes a hold of a result or a grant, and a run must not hand it the lock
-	entering  bool // waits for the mailbox to be confirmed
+	entering  bool // waits for the mailbox to be confirmed, or given up
 	foreign   bool // a client of Redisson may call this owner next
 
 	own *pubsub.Subscription // the channel of such a call
@@ -100,7 +100,7 @@ func (p *waiter) isOver() bool {
 		return true
 	case p.asking != nil:
 		return false
-	case p.entering && !l.confirmed:
+	case p.entering && !l.confirmed && !l.deaf:
 		return false
 	case p.entering:
 		p.entering, p.look = false, true

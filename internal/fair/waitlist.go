@@ -25,6 +25,8 @@ type waitlist struct {
 	gathered  []*inquiry  // that wait for others, see gather.go
 	gather    *time.Timer // sends them
 	confirmed bool        // the mailbox is subscribed
+	unheard   time.Time   // since when it is not
+	deaf      bool        // it is not for so long that waiters take places all the same
 	due       time.Time   // when the next poll is due
 	left      time.Time   // when the last waiter left
 	doubted   time.Time   // when the mailbox was found to be at the wrong server
@@ -83,7 +85,10 @@ func countOf(rest []string) (count int, next []string) {
 func (l *waitlist) Look(confirmed bool) {
 	l.lists.mu.Lock()
 	defer l.lists.mu.Unlock()
-	l.confirmed = confirmed
+	if l.confirmed && !confirmed {
+		l.unheard = time.Now()
+	}
+	l.confirmed, l.deaf = confirmed, l.deaf && !confirmed
 	l.due = time.Time{}
 	for _, p := range l.waiters {
 		if p.entering || !confirmed { // otherwise the poll finds the waiters that it concerns
@@ -95,10 +100,24 @@ func (l *waitlist) Look(confirmed bool) {
 
 // gap is the time between polls, if nothing happens.
 func (l *waitlist) gap() time.Duration {
-	if l.far {
+	if l.far && l.confirmed {
 		return refreshGap
 	}
 	return pollGap
+}
+
+// enterLocked has waiters without places ask for them where the mailbox may never be subscribed. A release
+// passes over them, but a poll takes the lock for the first of them if it is free.
+func (l *waitlist) enterLocked(now time.Time) {
+	if l.deaf || l.confirmed || now.Sub(l.unheard) < listenFor {
+		return
+	}
+	l.deaf = true
+	for _, p := range l.waiters {
+		if p.entering {
+			p.wakeLocked()
+		}
+	}
 }
 
 // trustLocked converts the server's time of a grant into a time on our clock that is not later, and

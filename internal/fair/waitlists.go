@@ -28,6 +28,9 @@ const (
 	// doubtGap is the least time between two replacements of the connection for messages because
 	// the server sees no listener on the mailbox.
 	doubtGap = 3 * time.Second
+	// listenFor is how long waiters wait for their mailbox to be subscribed before they ask for a place
+	// without that. It is not longer than pollGap, at which waitlists are looked at.
+	listenFor = time.Second
 	// pollChunk is how many places one script extends at most.
 	pollChunk = 500
 )
@@ -91,7 +94,7 @@ func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 // once, one subscription is closed again.
 func (ls *waitlists) open(s *server) *waitlist {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
-	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter)}
+	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter), unheard: time.Now()}
 	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 	ls.mu.Lock()
 	for ls.lists[key] != nil {
@@ -214,6 +217,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 		if l.due.After(now) || ls.askedLocked(l) {
 			continue
 		}
+		l.enterLocked(now)
 		l.due = now.Add(l.gap())
 		if len(l.waiters) == 0 {
 			continue

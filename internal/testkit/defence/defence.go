@@ -54,8 +54,11 @@ var (
 	Noted         Switch // who leaves before an answer knows what others of its client were told
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 
+	Deaf Switch // a waiter that cannot listen asks
+
 	// Of waiters with places in a queue at the server.
 
+	DeafPlace Switch // a place is asked for all the same where the mailbox is not subscribed in time
 	Listening Switch // a place is asked for when the mailbox is subscribed, not before
 	Poll      Switch // a client that waits looks after the queue, also when nothing happens
 	Refresh   Switch // and puts off the deadlines of its places
@@ -156,6 +159,7 @@ var (
 	Resubscribe Switch // a channel that the server has taken off is subscribed anew
 	Probing     Switch // when several channels are refused together, each is tried by itself
 	Follow      Switch // a subscription at a server that commands no longer go to is replaced
+	AtMaster    Switch // and so is one of a cluster whose server is a replica
 )
 
 // Off reports whether the defence is switched off.

@@ -35,6 +35,7 @@ func hazards() []hazard {
 		{"an outage is no contention", outage, false},
 		{"eight who leave at once are told of no outage", impatient(8), false},
 		{"sixty-four who leave at once are told of no outage", impatient(64), false},
+		{"a waiter that cannot listen is granted the free lock", cannotListen, false},
 		{"a late extension does not lengthen what was left", lateExtension, true},
 		{"a late acquisition is given back", lateAcquisition, true},
 		{"what was to stay is given back after an outage", stayedInOutage, true},
@@ -320,6 +321,31 @@ func silence(s *subject) error {
 	if len(n) == 1 { // several say what each of them said
 		require.ErrorContains(s, context.Cause(h.Context()), "could not be renewed in time")
 	}
+	return nil
+}
+
+// cannotListen: what subscribes gets no answer, as where a proxy does not pass it on. The waiter asks, and is
+// granted the lock although nobody tells it of the release.
+func cannotListen(s *subject) error {
+	c, n := s.patient(nil)
+	s.known(c)
+	h := s.lock(s.Context(), s.client().New(s.name))
+	var subscribes strikes
+	n.each(func(p *faultproxy.Proxy) {
+		subscribes = append(subscribes, p.On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.BlackHole))
+	})
+	limit := patience / 2
+	if s.control {
+		limit = 3 * time.Second // far less than the lease, and than it takes to give the connection up
+	}
+	waits := Begin(s.Context(), s, c.New(s.name).Lock, holdfast.Wait(limit))
+	s.eventually("it subscribes", subscribes.met)
+	s.unlock(h)
+	next, err := waits.Result()
+	if err != nil {
+		return fmt.Errorf("the lock is free: %w", err)
+	}
+	s.unlock(next)
 	return nil
 }
 

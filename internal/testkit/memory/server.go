@@ -296,3 +296,6 @@ func (w *waiter) Wake() <-chan struct{} { return w.wake }
 
 // Err is part of engine.Listening: everybody may listen.
 func (w *waiter) Err() error { return nil }
+
+// Confirmed is part of engine.Listening.
+func (w *waiter) Confirmed() bool { return true }

@@ -40,6 +40,8 @@ var controls = map[string]string{
 	"Noted":         "rlock.TestKindControls/sixty-four who leave at once are told of no outage",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
 
+	"Deaf":       "rlock.TestKindControls/a waiter that cannot listen is granted the free lock",
+	"DeafPlace":  "fairlock.TestCannotListenControl",
 	"Listening":  "integration_test/controls.TestControls/asked for when messages come",
 	"Poll":       "fairlock.TestLostWithoutAWord",
 	"Refresh":    "integration_test/simulation.TestPlacesArePutOff",
@@ -117,6 +119,7 @@ var controls = map[string]string{
 	"Doubt":       "watchdog.TestDoubt",
 	"Rewake":      "pubsub.TestConfirmationWakes",
 	"JoinWake":    "pubsub.TestJoiningWakes",
+	"AtMaster":    "pubsub.TestCluster/replica, control",
 	"Resubscribe": "pubsub.TestCluster/slot moved, control",
 	"Probing":     "pubsub.TestDeniedChannel",
 	"Follow":      "rlock.TestWokenAfterFailover",

@@ -49,10 +49,12 @@ internal/combine/combine.go
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
 internal/engine/acquire.go
-	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(left)
-	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(left)
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
+	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
 internal/engine/attempt.go
 	HeadStart: if g.asked.once« || OFF» {
+internal/engine/backend.go
+	Deaf: if !l.Confirmed()« && !OFF» {
 internal/engine/blocked.go
 	ToldOnce: if h.told« && !OFF» {
 internal/engine/courtesy.go
@@ -121,9 +123,10 @@ internal/engine/unlock.go
 internal/fair/asker.go
 	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
 internal/fair/waiter.go
-	Listening: !l.confirmed« && !OFF»:
+	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
 	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
+	DeafPlace: if l.deaf« || OFF» || l.confirmed
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
@@ -160,6 +163,8 @@ multilock/member.go
 multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
 	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
+pubsub/follow.go
+	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
 pubsub/hub.go
 	Follow: moves(rdb)« && !OFF»,
 	JoinWake: case t.state == confirmed:\n\t\twake = «!OFF && !defence.Rewake.Off() && »true
