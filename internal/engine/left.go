@@ -48,7 +48,7 @@ func (g *grant) left(cause error) error {
 	case news, said.stands() && !silent && failure == nil:
 	case cause == nil: // by somebody of this process
 		return errs.ErrNotAcquired
-	case answered && failure == nil:
+	case answered && !silent && failure == nil:
 		said = Word{} // it is over
 	default:
 		if failure == nil {
