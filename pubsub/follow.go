@@ -144,10 +144,11 @@ func (l *link) follow(c *conn) (replace bool, wait time.Duration) {
 // look finds out where commands go. It may wait for the network, so it is not the keeper's
 // business.
 func (l *link) look(channel string) {
-	r, err := l.hub.whereNow(channel)
-	moved := err == nil && r.node != l.route.node
-	if l.route.sharded && !moved {
+	moved := false
+	if l.route.sharded { // when a single slot moves, the server says so
 		moved = errors.Is(l.hub.checkMaster(l.route.node), errReplica)
+	} else if r, err := l.hub.whereNow(channel); err == nil {
+		moved = r.node != l.route.node
 	}
 	l.hub.mu.Lock()
 	defer l.hub.mu.Unlock()
@@ -179,7 +180,7 @@ func (lookPing) NoRetry() bool { return true }
 var errReplica = errors.New("pubsub: the node is a replica by now")
 
 // checkMaster asks a node of a cluster for its role. It returns errReplica, nil if the node is a master or does
-// not say, and an error of the network. It asks by HELLO, which needs no permission, as ROLE does.
+// not say, and an error of the network. It asks by HELLO and not by ROLE, for which a user needs permission.
 func (h *Hub) checkMaster(n node) (err error) {
 	defer panics.Into(&err)
 	client, ok := n.(*redis.Client)

@@ -98,7 +98,7 @@ func (l *waitlist) Look(confirmed bool) {
 	l.lists.kickLocked()
 }
 
-// gap is the time between polls, if nothing happens.
+// gap is the time between polls, if nothing happens. A client that cannot listen gets the lock by its polls.
 func (l *waitlist) gap() time.Duration {
 	if l.far && l.confirmed {
 		return refreshGap
