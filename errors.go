@@ -26,7 +26,7 @@ var (
 	//	the context had ended before the call                     the context's cause, and neither of the two
 	//
 	// A call that lasted less than 100 ms may end before a healthy server can answer: for it, a server
-	// is silent that has not answered for a second. That grows by how late the callers of this process
+	// is silent that has not answered for a second. That grows by how late the callers of this client
 	// leave, because where a process has no time to wake them, it has none to read answers either.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is

@@ -228,7 +228,8 @@ func notOpen(left int) error {
 // unknown is the error of a waiter who leaves before a look for it has ended. Its kind is what is known of
 // the server.
 func (l *Latch) unknown(wait context.Context, begun time.Time) error {
-	answered, silent := l.asker.Client.Server().Answers(l.keys.Name, remote.Patience(wait, begun))
+	server := l.asker.Client.Server()
+	answered, silent := server.Answers(l.keys.Name, server.Patience(wait, begun))
 	if answered && !silent {
 		return errs.ErrNotAcquired
 	}

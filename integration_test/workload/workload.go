@@ -296,10 +296,11 @@ func note(o *history.Op, err error) {
 	o.Panic = ofPanic(err)
 	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
 	silent := errors.Is(err, holdfast.ErrUnavailable)
+	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:
 		o.Result = history.OK
-	case o.Kind == history.Try && errors.Is(err, holdfast.ErrNotAcquired) && !silent:
+	case o.Kind == history.Try && errors.Is(err, holdfast.ErrNotAcquired) && !silent && !over:
 		o.Result = history.Denied
 	case errors.Is(err, redis.ErrClosed): // which is closed after the client, under who is still at it
 		o.Result = history.Closed
@@ -315,8 +316,7 @@ func note(o *history.Op, err error) {
 		o.Result = history.Lost
 	case errors.Is(err, holdfast.ErrReleased):
 		o.Result = history.Released
-	case errors.Is(err, holdfast.ErrNotAcquired), asks &&
-		(silent || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
+	case errors.Is(err, holdfast.ErrNotAcquired), asks && (silent || over):
 		o.Result = history.Left
 	default:
 		o.Result = history.Unknown

@@ -40,7 +40,7 @@ func (g *grant) left(cause error) error {
 		return errs.ErrClosed
 	}
 	said, news, failure := g.note.since(g.known)
-	answered, silent := g.base.backend.Answers(remote.Patience(g.asked.wait, start.Add(g.begun)))
+	answered, silent := g.base.backend.Answers(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
 	if id, held := g.heldHere(); held && !news {
 		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
 	}

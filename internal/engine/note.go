@@ -41,7 +41,7 @@ func (n *Note) Hear(sent time.Time, by remote.Blocker) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told++
-	if sent.After(n.at) {
+	if !sent.Before(n.at) {
 		n.at = time.Now()
 		n.said = Word{n.at, by}
 	}

@@ -16,33 +16,30 @@ const (
 )
 
 // Patience is for how long a server must have been silent, so that a caller who leaves now is told of an
-// outage: for the whole of the call, if that is no brief one. Where callers of this process leave late,
+// outage: for the whole of the call, if that is no brief one. Where callers of this client leave late,
 // the process has no time, and answers come as late; that is no silence of the server.
-func Patience(wait context.Context, begun time.Time) time.Duration {
+func (s *Server) Patience(wait context.Context, begun time.Time) time.Duration {
 	now := time.Now()
-	waited := now.Sub(begun)
-	late := lateness.of(now, 0)
+	waited, late := now.Sub(begun), time.Duration(0)
 	if end, ok := wait.Deadline(); ok && now.After(end) {
-		late = lateness.of(now, now.Sub(end))
-		waited = end.Sub(begun)
+		waited, late = end.Sub(begun), now.Sub(end)
 	}
+	late = s.lateness.most(now, late)
 	if waited < brief {
 		waited = forBrief
 	}
 	return waited + late
 }
 
-// lateness is how late callers of this process have left lately.
-var lateness lag
-
+// lag is how late callers have left lately.
 type lag struct {
 	mu sync.Mutex // guards the rest
 	at time.Time
 	by time.Duration // the most
 }
 
-// of notes that somebody is late, and returns by how much the latest one was.
-func (l *lag) of(now time.Time, late time.Duration) time.Duration {
+// most notes by how much somebody is late, and returns by how much the latest one was.
+func (l *lag) most(now time.Time, late time.Duration) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if late >= l.by || now.Sub(l.at) >= remembered {

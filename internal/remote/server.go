@@ -20,6 +20,8 @@ type Server struct {
 	pulse   pulse             // of a server that is alone
 	nodes   pulses            // of the masters of a cluster
 	alone   *combine.Combiner // Single, if it is one
+
+	lateness lag // of the callers of this client
 }
 
 // isReady reports whether a command that is sent now can be expected to be answered at once.
