@@ -23,6 +23,7 @@ var (
 	//	the last lease that is known must still stand             ErrNotAcquired, unless a server is silent since
 	//	the servers answered during the call, and said neither    ErrNotAcquired
 	//	a question failed since, or no server answered            ErrUnavailable
+	//	the owner has the lock, and the re-entry has no answer    ErrUnavailable
 	//	the context had ended before the call                     the context's cause, and neither of the two
 	//
 	// A call that lasted less than 100 ms may end before a healthy server can answer: for it, a server

@@ -106,7 +106,7 @@ func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Acti
 		cancel()
 	}()
 	_, err := m.Lock(ctx)
-	require.ErrorIs(l, err, holdfast.ErrUnavailable)
+	require.ErrorIs(l, err, context.Canceled)
 	all := l.caught(lua.Acquire)
 	return all[len(all)-1]
 }

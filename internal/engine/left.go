@@ -82,7 +82,11 @@ func (g *grant) heldHere() (id string, held bool) {
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for
 // the caller, because a grant that the server may have made is undone.
 func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
-	if cause := context.Cause(wait); cause != nil && remote.IsOutage(o.Err) {
+	switch cause := context.Cause(wait); {
+	case cause == nil || !remote.IsOutage(o.Err):
+	case g.isLive(): // the lock is its own already
+		return outage(WithCause(cause, o.Err))
+	default:
 		return g.left(cause)
 	}
 	return g.base.Uncertain(o)
