@@ -188,7 +188,8 @@ func sooner(ok func() bool) bool {
 	return false
 }
 
-// what is all that a caller can tell of an error.
+// what is all that a caller can tell of an error. (Which of the two a caller is told who left before an answer
+// is a matter of how long that took.)
 func what(err error) string {
 	if err == nil {
 		return "nil"
@@ -201,7 +202,8 @@ func what(err error) string {
 		"NoLeader": election.ErrNoLeader, "Stale": fence.ErrStale, "canceled": context.Canceled,
 		"deadline": context.DeadlineExceeded, "somebody else's": inspect.ErrStale, "nobody's": inspect.ErrFree,
 	} {
-		if errors.Is(err, is) {
+		timed := is == holdfast.ErrNotAcquired || is == holdfast.ErrUnavailable //nolint:errorlint // exactly these
+		if errors.Is(err, is) && !(timed && errors.Is(err, context.Canceled)) {
 			all = append(all, name)
 		}
 	}
