@@ -68,7 +68,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 		if e.err != nil && cause == nil {
 			a.Failed.Store(&e.err)
 		}
-		n := engine.Result{Left: cause, Refused: e.err == nil && !e.won, By: e.by.blocker(q.need), Again: e.left}
+		n := engine.Result{Left: cause, Sent: e.sent, Refused: e.err == nil && !e.won, By: e.by.blocker(q.need), Again: e.left}
 		switch {
 		case cause != nil:
 			return n

@@ -60,7 +60,7 @@ func (g *grant) attempt() (*Hold, time.Duration, error) {
 		return nil, 0, g.base.selfish()
 	}
 	if n.Refused {
-		g.denied(n.By)
+		g.denied(n.Sent, n.By)
 		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
 	}
 	h, err := g.conclude(n)

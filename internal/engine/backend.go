@@ -98,7 +98,7 @@ type Attempt struct {
 // Result is what came of an attempt: a grant, a refusal, or neither.
 type Result struct {
 	Granted     bool
-	Sent        time.Time // when the attempt was that was granted
+	Sent        time.Time // when the attempt was that was granted or refused
 	Token, Last string    // the tokens that are the owner's, from the first to the last
 
 	Refused bool           // by another owner, who is named in by

@@ -92,7 +92,7 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
 	case o.Reply.Status == lua.Denied:
 		by := remote.RefusedBy(o.Reply, f.server.places.Fields)
-		return Result{Refused: true, By: by, Again: f.server.base.recheck(by.Left)}
+		return Result{Refused: true, Sent: o.Sent, By: by, Again: f.server.base.recheck(by.Left)}
 	}
 	if cause := f.server.base.Over(wait); cause != nil {
 		f.MarkStray()

@@ -130,7 +130,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	if want.Count > 1 {
 		g.entry.(permitted).permits(want.Count)
 	}
-	g.note.Free()
+	g.note.Free(sent)
 	g.shareFront()
 	t := &Tenure{base: g.base, Entry: g.entry}
 	t.begin(g, token, reserved)

@@ -10,11 +10,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// denied notes what a server said is in the way.
-func (g *grant) denied(by remote.Blocker) {
+// denied notes what a server said is in the way, when it was asked at a time.
+func (g *grant) denied(sent time.Time, by remote.Blocker) {
 	g.base.Client.guests.note(g.base.Key, by.Owner)
 	g.asked.contended = true
-	g.note.Hear(time.Now(), by)
+	g.note.Hear(sent, by)
 }
 
 // share has the grant know what others of this client know who want the same lock.
@@ -42,7 +42,7 @@ func (g *grant) left(cause error) error {
 	said, news, failure := g.note.since(g.known)
 	answered, silent := g.base.backend.Answers(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
 	if id, held := g.heldHere(); held && !news {
-		said, news = Word{time.Now(), remote.Blocker{Left: -1, Owner: id}}, true
+		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
 	case news, said.stands() && !silent && failure == nil:

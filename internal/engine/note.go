@@ -20,13 +20,14 @@ type Note struct {
 
 	mu   sync.Mutex // guards the rest; never held over anything else
 	said Word       // the last answer, if that named somebody who has the lock
-	at   time.Time  // when the last answer was there, whatever it said
+	sent time.Time  // when the question was sent whose answer counts, whatever that said
 	told int        // how many answers have named somebody
 }
 
 // Word is the answer of a server that somebody has the lock.
 type Word struct {
-	At time.Time // when it was said; zero: never
+	Sent time.Time // when the question was sent
+	At   time.Time // when the answer was there; zero: never
 	remote.Blocker
 }
 
@@ -34,25 +35,28 @@ type Word struct {
 // it back.
 func (w *Word) stands() bool { return !w.At.IsZero() && w.Left > 0 && time.Since(w.At) < w.Left }
 
-// Hear notes the answer to a question that was sent at a time: who has the lock. If another question
-// was answered since then, the word of that one stands.
+// Hear notes the answer to a question that was sent at a time: who has the lock. The answer to one
+// that was sent later stands. (Rejected: one that came later. A poll may be sent before the answer to a
+// waiter's question is there, and look at the lock after it.)
 func (n *Note) Hear(sent time.Time, by remote.Blocker) {
 	n.failed.Store(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told++
-	if !sent.Before(n.at) {
-		n.at = time.Now()
-		n.said = Word{n.at, by}
+	if !sent.Before(n.sent) {
+		n.sent, n.said = sent, Word{sent, time.Now(), by}
 	}
 }
 
-// Free notes that the lock is not held by who had it before: a server said so, or granted it.
-func (n *Note) Free() {
+// Free notes the answer that the lock is not held by who had it before, as Hear does: a server said so,
+// or granted it.
+func (n *Note) Free(sent time.Time) {
 	n.failed.Store(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.said, n.at = Word{}, time.Now()
+	if !sent.Before(n.sent) {
+		n.sent, n.said = sent, Word{}
+	}
 }
 
 // Failed is what the last question came to that got no answer; nil since there was one.

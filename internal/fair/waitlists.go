@@ -358,7 +358,7 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	if holder := r.Text(2); holder != "" {
 		l.note.Hear(sent, remote.InTheWay(r.Int(0), holder))
 	} else {
-		l.note.Free()
+		l.note.Free(sent)
 	}
 	for _, owner := range append(missing, r.Text(2)) {
 		if p := l.waiters[owner]; p != nil {
