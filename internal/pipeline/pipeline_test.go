@@ -57,3 +57,27 @@ func TestEachKeepsItsOwn(t *testing.T) {
 	require.ErrorContains(t, wrong.Err(), "WRONGTYPE")
 	require.ErrorIs(t, missing.Err(), redis.Nil)
 }
+
+// TestFormerPrimary: who is told by the second command of a pipeline that its server is a replica now
+// gets to the new primary. Without Exec it stays where it is.
+func TestFormerPrimary(t *testing.T) {
+	r := redistest.StartReplicated(t, 1)
+	former := r.Primary()
+	ask := func(rdb *redis.Client, exec func(redis.Pipeliner)) error {
+		pipe := rdb.Pipeline()
+		_, set := pipe.Get(t.Context(), "x"), pipe.Set(t.Context(), "x", "1", 0)
+		exec(pipe)
+		return set.Err()
+	}
+	without := func(pipe redis.Pipeliner) { _, _ = pipe.Exec(t.Context()) }
+	with := func(pipe redis.Pipeliner) { Exec(t.Context(), pipe) }
+	one, two := r.Client(t), r.Client(t)
+	require.NoError(t, ask(one, without))
+	require.NoError(t, ask(two, with))
+	r.AwaitReplicas(t.Context(), t)
+	require.NotSame(t, former, r.Failover(t))
+	for range 3 {
+		require.True(t, redis.IsReadOnlyError(ask(one, without)))
+	}
+	require.NoError(t, ask(two, with), "go-redis tries again what it is told first")
+}
