@@ -19,6 +19,9 @@ import (
 const (
 	fairMostCalls    = 700
 	fairMostElements = 3000
+
+	// fairLong is in milliseconds: nothing ends while a busy machine measures.
+	fairLong = 3600000
 )
 
 // fairCost is a queue of which scripts are counted.
@@ -54,30 +57,31 @@ func (c *fairCost) fill(n int, owner func(i int) string, left time.Duration, hal
 	}
 }
 
-// fairCosts are the states of a queue of n.
+// fairCosts are the states of a queue of n. Places that stand do so longer than the test takes, but those of
+// a stopped client, which must not have been put off lately.
 var fairCosts = map[string]func(c *fairCost, n int){
-	"live": func(c *fairCost, n int) { c.fill(n, of("live"), 15*time.Second, 0) },
+	"live": func(c *fairCost, n int) { c.fill(n, of("live"), time.Hour, 0) },
 	"dead": func(c *fairCost, n int) {
-		c.fill(n, of("dead"), 15*time.Second, 0)
-		c.fill(n, of("live"), 15*time.Second, 0)
+		c.fill(n, of("dead"), time.Hour, 0)
+		c.fill(n, of("live"), time.Hour, 0)
 	},
 	"ended": func(c *fairCost, n int) {
 		c.fill(n, of("dead"), -time.Second, 0)
-		c.fill(n, of("live"), 15*time.Second, 0)
+		c.fill(n, of("live"), time.Hour, 0)
 	},
 	"stopped": func(c *fairCost, n int) {
 		c.fill(n, of("stopped"), 10*time.Second, 0)
-		c.fill(n, of("live"), 15*time.Second, 0)
+		c.fill(n, of("live"), time.Hour, 0)
 		ended := -9e15 + float64(c.rdb.Time(c.t.Context()).Val().UnixMilli()) - 10
 		c.rdb.ZAdd(c.t.Context(), c.keys[3].(string), redis.Z{Score: ended, Member: "stopped:h9999999"})
 	},
 	"cancelled": func(c *fairCost, n int) {
-		c.fill(1, of("live"), 15*time.Second, 0)
-		c.fill(n, of("gone"), 15*time.Second, 0)
+		c.fill(1, of("live"), time.Hour, 0)
+		c.fill(n, of("gone"), time.Hour, 0)
 		for i := range n - 1 {
 			c.rdb.ZAdd(c.t.Context(), c.keys[3].(string), redis.Z{Score: 1, Member: of("gone")(i)})
 		}
-		c.fill(n, func(i int) string { return of("live")(i + 1) }, 15*time.Second, 0)
+		c.fill(n, func(i int) string { return of("live")(i + 1) }, time.Hour, 0)
 	},
 	"mixed": func(c *fairCost, n int) {
 		c.fill(n, func(i int) string {
@@ -136,7 +140,7 @@ func (c *fairCost) mustBeBounded(state string, n int) {
 	for range 2 { // the second meets those that stood behind the first place
 		require.NoError(c.t, c.rdb.Del(c.t.Context(), "x").Err())
 		require.NoError(c.t, c.rdb.HSet(c.t.Context(), "x", "holder:h1", 1).Err())
-		calls, elements := c.run(lua.FairRelease, "holder:h1", "PUBLISH", 1000, 3600000)
+		calls, elements := c.run(lua.FairRelease, "holder:h1", "PUBLISH", fairLong, fairLong)
 		require.LessOrEqual(c.t, calls, fairMostCalls+2*n, "release, %s, %d", state, n)
 		require.LessOrEqual(c.t, elements, fairMostElements+9*n, "release, %s, %d", state, n)
 	}
@@ -159,7 +163,7 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 	free := func() { c.rdb.Del(ctx, "x") }
 	ask := func(place int) (int, int) {
 		i++
-		return c.run(lua.FairAcquire, fmt.Sprintf("new:h%d", i), 30000, 3600000, "0", place, 1000, "PUBLISH")
+		return c.run(lua.FairAcquire, fmt.Sprintf("new:h%d", i), 30000, fairLong, "0", place, fairLong, "PUBLISH")
 	}
 	return map[string]func() (int, int){
 		"enqueue": func() (int, int) {
@@ -168,11 +172,11 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 		},
 		"join": func() (int, int) {
 			c.rdb.HSet(ctx, "x", "holder:h1", 1)
-			return c.run(lua.FairJoin, 15000, "9000000000000000", 1000, "PUBLISH", 3600000, "new:h01", "new:h02", "new:h03")
+			return c.run(lua.FairJoin, 15000, "9000000000000000", fairLong, "PUBLISH", fairLong, "new:h01", "new:h02", "new:h03")
 		},
 		"join at a free lock": func() (int, int) {
 			free()
-			return c.run(lua.FairJoin, 15000, "9000000000000000", 1000, "PUBLISH", 3600000, "new:h04", "new:h05")
+			return c.run(lua.FairJoin, 15000, "9000000000000000", fairLong, "PUBLISH", fairLong, "new:h04", "new:h05")
 		},
 		"try":               func() (int, int) { return ask(0) },
 		"try a free lock":   func() (int, int) { free(); return ask(0) },
@@ -180,15 +184,15 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 		"release": func() (int, int) {
 			free()
 			c.rdb.HSet(ctx, "x", "holder:h2", 1)
-			return c.run(lua.FairRelease, "holder:h2", "PUBLISH", 1000, 3600000)
+			return c.run(lua.FairRelease, "holder:h2", "PUBLISH", fairLong, fairLong)
 		},
 		"leave from the middle": func() (int, int) {
 			middle := c.rdb.LIndex(ctx, "queue:{x}", int64(n/2)).Val()
-			return c.run(lua.FairRelease, middle, "PUBLISH", 1000, 3600000)
+			return c.run(lua.FairRelease, middle, "PUBLISH", fairLong, fairLong)
 		},
-		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000) },
+		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000) },
 		"poll of a": func() (int, int) {
-			return c.run(lua.FairPoll, "live", "PUBLISH", 1000, 3600000, 15000,
+			return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000,
 				"live:h7")
 		},
 		"state": func() (int, int) { return c.run(lua.FairState) },
@@ -204,7 +208,7 @@ func TestFairCostsControl(t *testing.T) {
 		"return").Replace(lua.FairPoll.Text())
 	fairCosts["mixed"](c, 10000)
 	require.NoError(t, rdb.HSet(t.Context(), "x", "holder:h1", 1).Err())
-	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", 1000, 3600000, 15000)
+	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", fairLong, fairLong, 15000)
 	require.Greater(t, calls, fairMostCalls)
 	require.Greater(t, elements, fairMostElements)
 
