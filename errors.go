@@ -21,14 +21,16 @@ var (
 	//	a server said during the call that the lock is held       ErrNotAcquired
 	//	the holder is of the same client                          ErrNotAcquired
 	//	the last lease that is known must still stand             ErrNotAcquired, unless a server is silent since
-	//	the servers answered during the call, and said neither    ErrNotAcquired
-	//	a question failed since, or no server answered            ErrUnavailable
+	//	no server is silent, and none said either                 ErrNotAcquired
+	//	a question failed since, or a server is silent            ErrUnavailable
 	//	the owner has the lock, and the re-entry has no answer    ErrUnavailable
 	//	the context had ended before the call                     the context's cause, and neither of the two
 	//
-	// A call that lasted less than 100 ms may end before a healthy server can answer: for it, a server
-	// is silent that has not answered for a second. That grows by how late the callers of this client
-	// leave, because where a process has no time to wake them, it has none to read answers either.
+	// A server is silent that has never answered this client, or has answered nothing during the call and
+	// was asked for half of that time. A call that lasted less than 100 ms may end before a healthy server
+	// can answer: a second counts in its place. Both grow by how late the callers of this client leave,
+	// because where a process has no time to wake them, it has none to read answers either. A server
+	// that nobody had the time to ask is not silent.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds

@@ -229,8 +229,7 @@ func notOpen(left int) error {
 // the server.
 func (l *Latch) unknown(wait context.Context, begun time.Time) error {
 	server := l.asker.Client.Server()
-	answered, silent := server.Answers(l.keys.Name, server.Patience(wait, begun))
-	if answered && !silent {
+	if !server.Silent(l.keys.Name, server.Patience(wait, begun)) {
 		return errs.ErrNotAcquired
 	}
 	return errs.Both(errs.ErrUnavailable, remote.ErrSilent)

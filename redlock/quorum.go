@@ -123,19 +123,15 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 // NewBid is [engine.Backend.NewBid].
 func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
 
-// Answers is [engine.Backend.Answers]. It is said of a majority.
-func (q *quorum) Answers(patience time.Duration) (answered, silent bool) {
-	heard, speaking := 0, 0
+// Silent is [engine.Backend.Silent]: there is no majority that is not.
+func (q *quorum) Silent(patience time.Duration) bool {
+	speaking := 0
 	for _, v := range q.voters {
-		answered, silent := v.Answers(patience)
-		if answered {
-			heard++
-		}
-		if !silent {
+		if !v.Silent(patience) {
 			speaking++
 		}
 	}
-	return heard >= q.need, speaking < q.need
+	return speaking < q.need
 }
 
 // Explain is [engine.Backend.Explain].

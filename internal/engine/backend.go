@@ -23,9 +23,10 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
-	// Answers reports whether the servers that decide have answered anything for so long, and whether
-	// they are silent now: a question has failed, or is without an answer for as long.
-	Answers(patience time.Duration) (answered, silent bool)
+	// Silent reports whether the servers that decide are silent: they have never answered, a question has
+	// failed since they did, or they have answered nothing for so long, and were asked for half of that.
+	// A server that nobody asks is not silent.
+	Silent(patience time.Duration) bool
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

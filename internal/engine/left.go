@@ -40,7 +40,7 @@ func (g *grant) left(cause error) error {
 		return errs.ErrClosed
 	}
 	said, news, failure := g.note.since(g.known)
-	answered, silent := g.base.backend.Answers(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
+	silent := g.base.backend.Silent(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
 	if id, held := g.heldHere(); held && !news {
 		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
@@ -48,7 +48,7 @@ func (g *grant) left(cause error) error {
 	case news, said.stands() && !silent && failure == nil:
 	case cause == nil: // by somebody of this process
 		return errs.ErrNotAcquired
-	case answered && !silent && failure == nil:
+	case !silent && failure == nil:
 		said = Word{} // it is over
 	default:
 		if failure == nil {

@@ -48,9 +48,9 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 // Listen is [Backend.Listen].
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
-// Answers is [Backend.Answers].
-func (s *oneServer) Answers(patience time.Duration) (answered, silent bool) {
-	return s.client.server.Answers(s.protocol.Name(), patience)
+// Silent is [Backend.Silent].
+func (s *oneServer) Silent(patience time.Duration) bool {
+	return s.client.server.Silent(s.protocol.Name(), patience)
 }
 
 // Explain is [Backend.Explain].

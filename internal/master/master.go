@@ -133,12 +133,12 @@ func (m *Master) Failure() error {
 	return nil
 }
 
-// Answers reports whether the server has answered anything for so long, and whether it is silent now: a
-// question has failed, or is without an answer for as long.
-func (m *Master) Answers(patience time.Duration) (answered, silent bool) {
+// Silent reports whether the server is silent: it has never answered, the last question has failed, or it
+// has answered nothing for so long, and was asked for half of that.
+func (m *Master) Silent(patience time.Duration) bool {
 	last := m.last.Load()
-	answered = last != 0 && time.Since(epoch)-time.Duration(last) <= patience
-	return answered, m.Failure() != nil || m.Silence() >= patience
+	return last == 0 || m.Failure() != nil ||
+		time.Since(epoch)-time.Duration(last) >= patience && m.Silence() >= patience/2
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -107,14 +107,13 @@ func (p *pulse) prompt() bool {
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
 }
 
-// answers reports whether there was an answer for so long, and whether the server is silent now: the last
-// command has failed, or one is without an answer for as long, and so are all others. Where many wait
-// for an answer each may be late, but there are answers.
-func (p *pulse) answers(patience time.Duration) (answered, silent bool) {
+// isSilent is [Server.Silent]. Where many wait for an answer each may be late, but there are answers. And
+// where a process has no time, its callers may leave before one of them has asked.
+func (p *pulse) isSilent(patience time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	answered = !p.last.IsZero() && time.Since(p.last) <= patience
-	return answered, p.failed.After(p.last) || !answered && p.oldest != nil && time.Since(p.oldest.sent) >= patience
+	return p.last.IsZero() || p.failed.After(p.last) ||
+		time.Since(p.last) >= patience && p.oldest != nil && time.Since(p.oldest.sent) >= patience/2
 }
 
 // pulses are those of the masters of a cluster. A server that is alone has one, by the name nil.

@@ -32,10 +32,10 @@ func (s *Server) isReady() bool {
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
 
-// Answers reports of the server that has a name whether it has answered anything for so long, and whether
-// it is silent now: the last command has failed, or one is without an answer for as long.
-func (s *Server) Answers(name string, patience time.Duration) (answered, silent bool) {
-	return s.pulseOf(s.MasterOf(name)).answers(patience)
+// Silent reports whether the server that has a name is silent: it has never answered, the last command has
+// failed, or it has answered nothing for so long, and was asked for half of that.
+func (s *Server) Silent(name string, patience time.Duration) bool {
+	return s.pulseOf(s.MasterOf(name)).isSilent(patience)
 }
 
 func (s *Server) pulseOf(master *redis.Client) *pulse {

@@ -131,8 +131,8 @@ func (b *backend) Calls(l pubsub.Listener) interface{ Close() } {
 // Renewer is [engine.Backend.Renewer].
 func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 
-// Answers is [engine.Backend.Answers].
-func (b *backend) Answers(time.Duration) (answered, silent bool) { return true, false }
+// Silent is [engine.Backend.Silent].
+func (b *backend) Silent(time.Duration) bool { return false }
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }

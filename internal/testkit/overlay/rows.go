@@ -88,7 +88,7 @@ internal/engine/keep.go
 	KeptAsk: !now.Before(t.look)« && !OFF» {
 	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
 internal/engine/left.go
-	Noted: «if OFF { said, answered, news = Word{}, false, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
+	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, WithCause(cause, failure)) }; »return
 		outage(WithCause(cause, failure))
 internal/engine/locking.go
