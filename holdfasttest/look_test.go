@@ -2,6 +2,7 @@ package holdfasttest_test
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -27,7 +28,10 @@ func (p *play) waiting(c *holdfast.Client, n int) {
 // waiters waits until so many have a place at the server.
 func (p *play) waiters(n int) {
 	p.Helper()
-	eventually(p.T, "places", func() bool { return p.seen().Waiters == n })
+	eventually(p.T, "places, of whom one listens", func() bool {
+		l := p.seen()
+		return l.Waiters == n && !slices.ContainsFunc(l.Problems, func(p inspect.Problem) bool { return p.Trouble == inspect.DeadQueue })
+	})
 }
 
 func (p *play) seen() inspect.Lock {

@@ -32,10 +32,11 @@ func impatient(callers int) func(*subject) error {
 		h := s.lock(s.Context(), s.locker())
 		wrong := 0
 		// A server that a busy machine stops for longer than the callers are late is silent, so one round that goes
-		// well is enough. Without the defence none does.
+		// well is enough. Without the defence one that does not is: where the callers begin one after the other, each
+		// asks for itself.
 		for end := time.Now().Add(patience); ; {
 			var err error
-			if wrong, err = leave(s, l, callers); wrong == 0 || s.control || time.Now().After(end) {
+			if wrong, err = leave(s, l, callers); (wrong == 0) != s.control || time.Now().After(end) {
 				require.NoError(s, err)
 				break
 			}
