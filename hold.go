@@ -37,7 +37,7 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 // the waiters. The hold's context ends first.
 //
 // The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for
-// everything it asks and, where Redis is silent, go-redis's ReadTimeout for the last answer.
+// everything it asks, or a little longer: see there. What is left then goes on in the background.
 //
 // A nil error means that the lock was held until now. Redis has then released it, or another holder
 // of this client has it. There are two exceptions:

@@ -15,7 +15,7 @@ type Locker interface {
 	// so it may overtake waiters. With a fair kind, TryLock is refused while anybody waits.
 	//
 	// TryLock asks a server that does not answer only once, within go-redis's DialTimeout and
-	// ReadTimeout, and for no longer than [Options.RetryBudget] and one ReadTimeout. It asks a
+	// ReadTimeout, and for no longer than ctx, [Wait] and [Options.RetryBudget] allow. It asks a
 	// second time only if an idle connection turned out to be closed.
 	TryLock(ctx context.Context, opts ...Option) (*Hold, error)
 }

@@ -25,9 +25,15 @@ type Options struct {
 	// that it cannot serve now (loading, failing over), before the operation returns the error.
 	// Default 5 s.
 	//
-	// The budget also bounds the wait for a connection, but not below one second. If the operation
-	// is waiting for an answer when the budget is used up, go-redis's ReadTimeout comes on top. The
-	// budget bounds Unlock as a whole. TryLock does not repeat itself. A closing client uses at
+	// The budget also bounds the wait for a connection, but not below one second. An operation that
+	// waits for an answer when the budget, the time of [Wait] or its context's deadline is over
+	// returns within 100 ms, or an eighth of that time if that is longer, whatever go-redis's
+	// ReadTimeout is. A context that is cancelled without a deadline may be noticed as late as
+	// RetryBudget or ReadTimeout says, whichever is shorter, if the server falls silent in the
+	// moment that it is asked. Hooks that are added to the go-redis client after [New] put
+	// ReadTimeout in the place of all this.
+	//
+	// The budget bounds Unlock as a whole. TryLock does not repeat itself. A closing client uses at
 	// most a second of the budget. Renewals do not depend on the budget: they are repeated until
 	// the hold's deadline.
 	RetryBudget time.Duration
@@ -96,8 +102,9 @@ type Option = engine.Option
 // [ErrUnavailable] if Redis has not answered. With 0, Lock tries once. The hold's context does not
 // inherit this limit. Default: only the context bounds the wait.
 //
-// Wait does not bound how long Lock waits for Redis. If Redis does not answer when Lock asks for
-// the lock, Lock returns ErrUnavailable after [Options.RetryBudget], however long d is.
+// If Redis does not answer when Lock asks for the lock, Lock returns ErrUnavailable after
+// [Options.RetryBudget], however long d is. TryLock does not wait for other holders: d bounds how
+// long it waits for Redis.
 func Wait(d time.Duration) Option { return engine.Wait(d) }
 
 // Lease sets the lease of this hold: at least 4 ms, rounded up to whole milliseconds. The lease is

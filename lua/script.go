@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -142,6 +143,18 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 type command struct {
 	redis.Cmd
 	asked atomic.Bool // for its arguments, as go-redis does when it has a connection to write them to
+	// for how long its answer is waited for; 0: as long as the client does
+	timeout time.Duration
+}
+
+// SetTimeout is before it is sent.
+func (c *command) SetTimeout(d time.Duration) { c.timeout = d }
+
+// TakeTimeout is for the one who sends it.
+func (c *command) TakeTimeout() time.Duration {
+	d := c.timeout
+	c.timeout = 0
+	return d
 }
 
 // Args is called to write the command, and by hooks: where nobody has, it has not been sent.
@@ -190,8 +203,19 @@ func Run(ctx context.Context, rdb Processor, c Call) (Reply, error) {
 func send(ctx context.Context, rdb Processor, args []any) (r Reply, err error) {
 	defer panics.Into(&err)
 	cmd := newCommand(ctx, args)
-	_ = rdb.Process(ctx, cmd) // the command keeps its error
-	return cmd.reply()
+	if err = rdb.Process(ctx, cmd); err != nil && isLeft(err) {
+		return Reply{}, err
+	}
+	return cmd.reply() // the command keeps its error
+}
+
+// isLeft reports whether somebody else uses the command still.
+func isLeft(err error) bool {
+	var left interface {
+		error
+		Unanswered()
+	}
+	return errors.As(err, &left)
 }
 
 // reply is the answer, or why there is none.

@@ -63,7 +63,8 @@ func (m *Mutex) Name() string {
 //
 // With the first two, errors.Is is true for the cause of the context too. After any error, the
 // members that were granted have been given back. If that got no answer, errors.Is is true for
-// [holdfast.ErrUnavailable] too, and it is repeated in the background.
+// [holdfast.ErrUnavailable] too, and it is repeated in the background. Where a server did not answer
+// before, Lock waits for that no longer than the context and Wait allow, and 50 ms at least.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.take(ctx, opts, false)
 	return h, m.fail("lock", err)

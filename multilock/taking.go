@@ -12,6 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
+// brief is for how long at least a server is asked when the wait is over: a member may be free, and what
+// was granted is given back. A server that answers does so sooner.
+const brief = 50 * time.Millisecond
+
 // taking is one call of Lock or TryLock. It is of one goroutine.
 type taking struct {
 	of    *Mutex
@@ -47,7 +51,8 @@ func (t *taking) take(parcel []member) error {
 		if err == nil {
 			return nil
 		}
-		if t.once || !errors.Is(err, holdfast.ErrNotAcquired) && !errors.Is(err, holdfast.ErrUnavailable) {
+		silent := errors.Is(err, holdfast.ErrUnavailable)
+		if t.once || silent && t.over() || !silent && !errors.Is(err, holdfast.ErrNotAcquired) {
 			return err
 		}
 		if err := t.one(parcel[n]); err != nil {
@@ -69,15 +74,23 @@ func (t *taking) one(m member) error {
 }
 
 func (t *taking) ask(ctx context.Context, m member) (*engine.Hold, error) {
-	if t.once {
-		return m.granted(m.locker.TryLock(ctx, t.opts...))
+	if t.once || t.over() { // then it is tried once, it may be free
+		return m.granted(m.locker.TryLock(ctx, t.bounded(brief)...))
 	}
-	opts := t.opts
-	if !t.until.IsZero() {
-		rest := max(time.Until(t.until), 0) // 0: it is tried once, it may be free
-		opts = append(opts[:len(opts):len(opts)], holdfast.Wait(rest))
+	return m.granted(m.locker.Lock(ctx, t.bounded(0)...))
+}
+
+// over reports whether the time of the call is over.
+func (t *taking) over() bool {
+	return t.ctx.Err() != nil || !t.until.IsZero() && time.Until(t.until) <= 0
+}
+
+// bounded are the options with what is left of Wait, at least so much.
+func (t *taking) bounded(least time.Duration) []holdfast.Option {
+	if t.until.IsZero() {
+		return t.opts
 	}
-	return m.granted(m.locker.Lock(ctx, opts...))
+	return append(t.opts[:len(t.opts):len(t.opts)], holdfast.Wait(max(time.Until(t.until), least)))
 }
 
 // several asks for some members at the same time, once. It keeps those before the first that is not
@@ -98,7 +111,11 @@ func (t *taking) several(members []member) (n int, err error) {
 			behind = append(behind, one.hold)
 		}
 	}
-	failed := t.giveBack(behind)
+	var why error
+	for _, one := range got[n:] {
+		why = and(why, one.err)
+	}
+	failed := t.giveBack(behind, why)
 	for _, one := range got[n:] {
 		if one.panicked != nil {
 			panic(one.panicked)
@@ -119,7 +136,7 @@ type result struct {
 
 // together asks for members, each in a goroutine of its own, and returns when all have an answer.
 func (t *taking) together(members []member) []result {
-	got, under := make([]result, len(members)), t.under()
+	got, under, opts := make([]result, len(members)), t.under(), t.bounded(brief)
 	company := combine.NewCompany(len(members))
 	var group sync.WaitGroup
 	for i, m := range members {
@@ -131,7 +148,7 @@ func (t *taking) together(members []member) []result {
 		run := func() {
 			defer leave()
 			defer func() { got[i].panicked = recover() }() // a hook's; it goes on in the caller's goroutine
-			got[i].hold, got[i].err = m.granted(m.locker.TryLock(ctx, t.opts...))
+			got[i].hold, got[i].err = m.granted(m.locker.TryLock(ctx, opts...))
 		}
 		if i < len(members)-1 {
 			group.Go(run)
@@ -168,19 +185,34 @@ func (t *taking) finish() {
 // giveUp gives back what is held, before the error is returned.
 func (t *taking) giveUp(why error) error {
 	t.done = true
-	return and(why, t.giveBack(t.have))
+	return and(why, t.giveBack(t.have, why))
 }
 
-// giveBack gives holds back at the same time. The error is that of those that may be left.
-func (t *taking) giveBack(holds []*engine.Hold) error {
+// giveBack gives holds back at the same time. The error is that of those that may be left. Where a server
+// did not answer the call, none is waited for longer than the call may last.
+func (t *taking) giveBack(holds []*engine.Hold, why error) error {
 	if len(holds) == 0 {
 		return nil
 	}
-	err := engine.Join(kindName, t.of.name, holds...).GiveBack(t.ctx)
+	all := engine.Join(kindName, t.of.name, holds...)
+	give := all.GiveBack
+	if end := t.end(); errors.Is(why, holdfast.ErrUnavailable) && !end.IsZero() {
+		give = func(ctx context.Context) error { return all.GiveBackWithin(ctx, max(time.Until(end), brief)) }
+	}
+	err := give(t.ctx)
 	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
 		return fmt.Errorf("while giving back: %w", err)
 	}
 	return nil // all is given back, or was before: the client was closed, or the hold lost
+}
+
+// end is when the call has to return; zero: it may take any time.
+func (t *taking) end() time.Time {
+	end, ok := t.ctx.Deadline()
+	if !t.until.IsZero() && (!ok || t.until.Before(end)) {
+		return t.until
+	}
+	return end
 }
 
 // in says which member's an error is: it does so itself, unless somebody has wrapped the lock.

@@ -34,6 +34,27 @@ func TestClusterNodeHangs(t *testing.T) {
 		require.Equal(t, 2, c.lostElsewhere(t), "control")
 	})
 	t.Run("acquisitions", c.acquisitions)
+	t.Run("unlock", c.unlocks)
+}
+
+// unlocks: an Unlock at the master that hangs returns when its budget is spent, although go-redis waits
+// for ever, and goes on in the background.
+func (c hangingCluster) unlocks(t *testing.T) {
+	client := newClient(t, c.client(t, -1), &holdfast.Options{RetryBudget: 2 * time.Second})
+	l := rlock.New(client, c.tags(t)[0])
+	outer := lock(t, l)
+	inner := take(outer.Context(), t, l.Lock)
+	c.Nodes[0].Pause()
+	ended := make(chan error, 2)
+	go func() {
+		ended <- inner.Unlock(t.Context())
+		ended <- outer.Unlock(t.Context())
+	}()
+	for range 2 {
+		require.ErrorIs(t, kindtest.Receive(t, "an Unlock returns", ended), holdfast.ErrUnavailable)
+	}
+	c.Nodes[0].Resume()
+	eventually(t, "free", func() bool { return free(t, c.client(t, time.Minute), l.Name()) })
 }
 
 // hangingCluster is one of which the first master hangs.

@@ -83,6 +83,7 @@ func TestKindControls(t *testing.T) {
 		"a late acquisition is given back":                            {without: []*defence.Switch{&defence.Undo}},
 		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
 		"a lease is trusted from when it was asked for":               {without: []*defence.Switch{&defence.SendTime}},
+		"a deadline holds while the servers say nothing":              {without: []*defence.Switch{&defence.Haste}},
 		"HoldAtLeast holds, unlocked":                                 {without: stay},
 		"HoldAtLeast holds, closed":                                   {without: stay},
 		"HoldAtLeast holds, unlocked without an answer":               {without: stay},

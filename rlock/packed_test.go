@@ -130,7 +130,7 @@ func (g *gathering) together(do func(m *rlock.Mutex) error) []error {
 }
 
 // travelling is how many goroutines send something, or wait until others do.
-func travelling() int { return kindtest.Goroutines("combine.(*Combiner).Process(") }
+func travelling() int { return kindtest.Goroutines("combine.(*Combiner).process(") }
 
 // TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that
 // names have slots. Scripts for many locks are refused there, and every name gets its lock all the

@@ -14,6 +14,10 @@
 //
 // Callers who begin together, and say so, do travel together: see [Company].
 //
+// A caller that has to leave at the deadline of its context sends by [Combiner.Hasty]. It waits for
+// nobody's answer longer than for its own: it takes only such commands along whose callers leave
+// no later, and leaves a sending that goes on for others.
+//
 // What travels together may be put into fewer commands, by the function that [New] takes. Hooks of
 // the user see those, in one pipeline.
 //
@@ -53,6 +57,9 @@ const (
 	// dead connection, does not count any more: those who wait take another connection, as they
 	// would without this package.
 	patience = 2 * time.Millisecond
+	// Grace is for how long after the end of its context a caller in haste still waits: the answer may be
+	// under way, and without it nobody knows what the command has done.
+	Grace = 50 * time.Millisecond
 )
 
 var errAborted = errors.New("the goroutine that sent this command panicked before it was done")
@@ -70,6 +77,7 @@ type Carry func(cmds []redis.Cmder, send func(cmds []redis.Cmder))
 // Combiner sends commands. It is used concurrently, and needs no closing.
 type Combiner struct {
 	rdb      Client
+	timeout  func(until time.Time) time.Duration // for an answer that is waited for until a time; 0: the client's
 	conns    int
 	carry    Carry
 	patience time.Duration
@@ -89,6 +97,8 @@ type Combiner struct {
 type seat struct {
 	ctx    context.Context
 	cmd    redis.Cmder
+	until  time.Time // when its caller leaves; zero: when there is an answer
+	left   bool      // the caller has; guarded by the combiner's mu
 	begun  time.Time // when it was told to send
 	others []*seat   // that it sends beside its own command
 	cmds   []redis.Cmder
@@ -99,9 +109,11 @@ type seat struct {
 
 // New makes a combiner for a client that sends all commands to one server, over at most so many
 // connections. (A pipeline of a ClusterClient ends with its slowest server: one that is stalled
-// would hold up those who ask the others.) What travels together is sent by carry.
-func New(rdb Client, conns int, carry Carry) *Combiner {
-	return &Combiner{rdb: rdb, conns: max(conns, 1), carry: carry, patience: patience}
+// would hold up those who ask the others.) For callers in haste timeout says how long a client is to
+// wait for an answer until a time; a hook of the client sees to that, by [Hurried] and [TakeTimeout].
+// What travels together is sent by carry.
+func New(rdb Client, timeout func(until time.Time) time.Duration, conns int, carry Carry) *Combiner {
+	return &Combiner{rdb: rdb, timeout: timeout, conns: max(conns, 1), carry: carry, patience: patience}
 }
 
 // Process sends a command, alone or with others, and returns its error, which the command keeps
@@ -109,39 +121,92 @@ func New(rdb Client, conns int, carry Carry) *Combiner {
 // context counts no more than go-redis makes it count for one that is sent alone; among others it
 // does not count at all.
 func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
-	if s := c.join(ctx, cmd); s != nil {
-		return c.ride(s)
+	return c.process(ctx, cmd, time.Time{})
+}
+
+// Hasty sends as the combiner does, for callers that leave when the deadline of their context is over,
+// or a little later, and [Grace] after their context was cancelled if another one sends the command.
+// The error is an [UnansweredError] then, and the command is not the caller's any more.
+type Hasty struct{ *Combiner }
+
+// Process is [Combiner.Process].
+func (h Hasty) Process(ctx context.Context, cmd redis.Cmder) error {
+	until, _ := ctx.Deadline()
+	return h.process(ctx, cmd, until)
+}
+
+func (c *Combiner) process(ctx context.Context, cmd redis.Cmder, until time.Time) error {
+	if s := c.join(ctx, cmd, until); s != nil {
+		return c.ride(s, false)
 	}
 	c.mu.Lock()
-	s := c.seat(ctx, cmd)
-	if len(c.flights) < c.limit() {
-		c.begin(s)
-	} else {
+	s := c.seat(ctx, cmd, until)
+	if len(c.flights) >= c.limit() {
 		c.waiting = append(c.waiting, s)
 		c.arm()
 		c.mu.Unlock()
-		if lead := <-s.turn; !lead {
-			c.leave(s)
-			return cmd.Err()
-		}
-		c.mu.Lock()
-		c.boarding = false
+		return c.ride(s, true)
 	}
+	c.begin(s)
 	c.board(s)
 	c.mu.Unlock()
 	defer c.land(s) // also if a hook of the user panics
 	return c.send(s)
 }
 
-// ride is the rest of Process for one of a [Company].
-func (c *Combiner) ride(s *seat) error {
+// ride is the rest of Process for one that waits for its turn. One that waits among those of the
+// combiner takes others along.
+func (c *Combiner) ride(s *seat, boards bool) error {
 	cmd := s.cmd
-	if lead := <-s.turn; !lead {
+	switch lead, err := c.turn(s); {
+	case err != nil:
+		return err
+	case !lead:
 		c.leave(s)
 		return cmd.Err()
 	}
+	if boards {
+		c.mu.Lock()
+		c.boarding = false
+		c.board(s)
+		c.mu.Unlock()
+	}
 	defer c.land(s) // also if a hook of the user panics
 	return c.send(s)
+}
+
+// turn waits until a seat is told to send, or that its command has been sent. It fails when the caller
+// leaves. Then nobody uses the seat again.
+func (c *Combiner) turn(s *seat) (lead bool, err error) {
+	if s.until.IsZero() {
+		return <-s.turn, nil
+	}
+	select {
+	case lead = <-s.turn:
+		return lead, nil
+	case <-s.ctx.Done():
+	}
+	timer := time.NewTimer(Grace)
+	defer timer.Stop()
+	select {
+	case lead = <-s.turn:
+		return lead, nil
+	case <-timer.C:
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case lead = <-s.turn:
+		return lead, nil
+	default:
+	}
+	if i := slices.Index(c.waiting, s); i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+		s.cmd.SetErr(&NotSentError{context.Cause(s.ctx)})
+		return false, s.cmd.Err()
+	}
+	s.left = true // another one sends the command, or soon will
+	return false, &UnansweredError{context.Cause(s.ctx)}
 }
 
 // IsReady reports whether a command that is sent now would be sent at once, and alone.
@@ -152,14 +217,14 @@ func (c *Combiner) IsReady() bool {
 }
 
 // seat returns an unused seat. The caller holds mu.
-func (c *Combiner) seat(ctx context.Context, cmd redis.Cmder) *seat {
+func (c *Combiner) seat(ctx context.Context, cmd redis.Cmder, until time.Time) *seat {
 	var s *seat
 	if n := len(c.free); n > 0 {
 		s, c.free = c.free[n-1], c.free[:n-1]
 	} else {
 		s = &seat{turn: make(chan bool, 1)}
 	}
-	s.ctx, s.cmd = ctx, cmd
+	s.ctx, s.cmd, s.until = ctx, cmd, until
 	return s
 }
 
@@ -184,21 +249,45 @@ func (c *Combiner) took(d time.Duration) {
 	c.quick += (d - c.quick) / 256
 }
 
-// board gives s those who wait. What does not fit goes with the next. The caller holds mu.
+// board gives s those who wait. What does not fit goes with the next, and so does who waits longer
+// for an answer than s does. The caller holds mu.
 func (c *Combiner) board(s *seat) {
-	n := min(len(c.waiting), maxBatch-1)
-	s.others = append(s.others, c.waiting[:n]...)
-	c.waiting = slices.Delete(c.waiting, 0, n)
+	n, kept := min(len(c.waiting), maxBatch-1), 0
+	for _, o := range c.waiting[:n] {
+		if s.takes(o) {
+			s.others = append(s.others, o)
+			continue
+		}
+		c.waiting[kept] = o
+		kept++
+	}
+	c.waiting = slices.Delete(c.waiting, kept, n)
 	c.promote()
 }
 
-// promote tells the first of those who wait to send, if that may be. The caller holds mu.
+// takes reports whether s waits for an answer for as long as o does, or nearly.
+func (s *seat) takes(o *seat) bool {
+	return s.until.IsZero() || !o.until.IsZero() && !o.until.After(s.until.Add(Grace))
+}
+
+// foremost is the first of some seats that takes all others.
+func foremost(seats []*seat) (at int) {
+	for i, s := range seats {
+		if !seats[at].takes(s) {
+			at = i
+		}
+	}
+	return at
+}
+
+// promote tells one of those who wait to send, if that may be. The caller holds mu.
 func (c *Combiner) promote() {
 	if len(c.waiting) == 0 || len(c.flights) >= c.limit() || c.boarding {
 		return
 	}
-	s := c.waiting[0]
-	c.waiting = slices.Delete(c.waiting, 0, 1)
+	at := foremost(c.waiting[:min(len(c.waiting), maxBatch)])
+	s := c.waiting[at]
+	c.waiting = slices.Delete(c.waiting, at, at+1)
 	c.boarding = true
 	c.begin(s)
 	s.turn <- true
@@ -206,7 +295,14 @@ func (c *Combiner) promote() {
 
 // send sends what boarded, and returns the error of the sender's own command.
 func (c *Combiner) send(s *seat) error {
+	var timeout time.Duration
+	if !s.until.IsZero() {
+		timeout = c.timeout(s.until)
+	}
 	if len(s.others) == 0 {
+		if h, ok := s.cmd.(Hurried); ok {
+			h.SetTimeout(timeout)
+		}
 		return c.rdb.Process(s.ctx, s.cmd)
 	}
 	s.add(s)
@@ -216,6 +312,9 @@ func (c *Combiner) send(s *seat) error {
 	if len(s.cmds) > 0 {
 		ctx, cancel := s.patient()
 		defer cancel()
+		if timeout > 0 {
+			ctx = context.WithValue(ctx, timeoutKey{}, timeout)
+		}
 		c.carry(s.cmds, func(cmds []redis.Cmder) {
 			pipe := c.rdb.Pipeline()
 			_ = pipe.BatchProcess(ctx, cmds...)
@@ -265,17 +364,29 @@ func (c *Combiner) land(s *seat) {
 	for _, cmd := range s.cmds {
 		cmd.SetErr(errAborted) // only after a panic, which is the sender's to deal with
 	}
-	for _, o := range s.others {
-		o.turn <- false
-	}
+	c.tell(s.others)
 	c.leave(s)
+}
+
+// tell tells callers that their commands have been sent.
+func (c *Combiner) tell(seats []*seat) {
+	if len(seats) == 0 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range seats {
+		if !s.left {
+			s.turn <- false
+		}
+	}
 }
 
 // leave gives a seat back.
 func (c *Combiner) leave(s *seat) {
 	clear(s.others)
 	clear(s.cmds[:cap(s.cmds)])
-	s.ctx, s.cmd, s.others, s.cmds = nil, nil, s.others[:0], s.cmds[:0]
+	s.ctx, s.cmd, s.until, s.others, s.cmds = nil, nil, time.Time{}, s.others[:0], s.cmds[:0]
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.free) < maxBatch {

@@ -115,7 +115,7 @@ func TestEachGetsItsOwnAnswerControl(t *testing.T) {
 
 // crowded is a combiner in which nobody overtakes those who are under way, however slow the machine.
 func crowded(rdb *redis.Client) *Combiner {
-	c := New(rdb, fewFlights, apart)
+	c := New(rdb, nil, fewFlights, apart)
 	c.patience = time.Hour
 	return c
 }
@@ -123,7 +123,7 @@ func crowded(rdb *redis.Client) *Combiner {
 func TestOneGoroutineSendsAlone(t *testing.T) {
 	rdb, seen := redistest.Shared(t).Client(t), &spy{}
 	rdb.AddHook(seen)
-	c := New(rdb, fewFlights, apart)
+	c := New(rdb, nil, fewFlights, apart)
 	for range 100 {
 		require.NoError(t, c.Process(t.Context(), command(t.Context(), "ping")))
 	}
@@ -149,7 +149,7 @@ func newBusy(t *testing.T, patience time.Duration) *busy {
 	proxy := faultproxy.New(t, srv.Addr())
 	// what is held up has not been sent, so only what a proxy swallows meets this limit
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 3 * time.Second })
-	b := &busy{New(rdb, fewFlights, apart), t, proxy, srv.Client(t), &spy{goOn: make(chan struct{})},
+	b := &busy{New(rdb, nil, fewFlights, apart), t, proxy, srv.Client(t), &spy{goOn: make(chan struct{})},
 		make(chan string, 1000), sync.Map{}}
 	b.patience = patience
 	rdb.AddHook(b.seen)
@@ -316,7 +316,7 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 
 // TestIsReady: it is while fewer are under way than may be, and nobody waits.
 func TestIsReady(t *testing.T) {
-	c := New(redistest.Shared(t).Client(t), fewFlights, apart)
+	c := New(redistest.Shared(t).Client(t), nil, fewFlights, apart)
 	require.True(t, c.IsReady())
 	b := newBusy(t, time.Hour)
 	require.False(t, b.IsReady())
@@ -368,13 +368,13 @@ func TestLimit(t *testing.T) {
 		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 1250 * time.Microsecond, 8},
 		{20, time.Second, manyFlights}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
 	} {
-		c := New(nil, row.conns, apart)
+		c := New(nil, nil, row.conns, apart)
 		if row.quick > 0 {
 			c.took(row.quick)
 		}
 		require.Equal(t, row.wantFlights, c.limit(), "%+v", row)
 	}
-	c := New(nil, 20, apart)
+	c := New(nil, nil, 20, apart)
 	for _, d := range []time.Duration{time.Second, 50 * time.Microsecond, 3 * time.Millisecond} {
 		c.took(d)
 	}

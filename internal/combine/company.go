@@ -2,6 +2,7 @@ package combine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -60,7 +61,7 @@ func (g *Guest) arriveLocked() bool {
 
 // join gives a command a seat among those of its company. It is nil for one that has no company, or
 // not any more. The caller waits for its turn.
-func (c *Combiner) join(ctx context.Context, cmd redis.Cmder) *seat {
+func (c *Combiner) join(ctx context.Context, cmd redis.Cmder, until time.Time) *seat {
 	g, _ := ctx.Value(guestKey{}).(*Guest)
 	if g == nil {
 		return nil
@@ -72,7 +73,7 @@ func (c *Combiner) join(ctx context.Context, cmd redis.Cmder) *seat {
 		return nil
 	}
 	c.mu.Lock()
-	s := c.seat(ctx, cmd)
+	s := c.seat(ctx, cmd, until)
 	c.mu.Unlock()
 	if p.seats == nil {
 		p.seats = make(map[*Combiner][]*seat)
@@ -100,16 +101,23 @@ func (p *Company) departLocked() {
 		p.timer.Stop()
 	}
 	for c, seats := range p.seats {
-		for len(seats) > 0 {
-			n := min(len(seats), maxBatch)
-			lead := seats[0]
-			lead.others = append(lead.others, seats[1:n]...)
-			seats = seats[n:]
-			c.mu.Lock()
-			c.begin(lead)
-			c.mu.Unlock()
-			lead.turn <- true
-		}
+		c.depart(seats)
 	}
 	p.seats = nil
+}
+
+// depart tells the foremost of some seats to send, with the others at its side.
+func (c *Combiner) depart(seats []*seat) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	seats = slices.DeleteFunc(seats, func(s *seat) bool { return s.left })
+	for len(seats) > 0 {
+		n := min(len(seats), maxBatch)
+		at := foremost(seats[:n])
+		lead := seats[at]
+		lead.others = append(append(lead.others, seats[:at]...), seats[at+1:n]...)
+		seats = seats[n:]
+		c.begin(lead)
+		lead.turn <- true
+	}
 }

@@ -19,7 +19,7 @@ func companions(t *testing.T) (*Combiner, *spy) {
 	seen := &spy{}
 	rdb := redistest.Shared(t).Client(t)
 	rdb.AddHook(seen)
-	c := New(rdb, 10, apart)
+	c := New(rdb, nil, 10, apart)
 	c.patience = time.Hour
 	return c, seen
 }

@@ -15,3 +15,21 @@ func IsNotSent(err error) bool {
 	var unsent *NotSentError
 	return errors.As(err, &unsent)
 }
+
+// UnansweredError says that a caller in haste has left a command that another one sends or has sent.
+// It may run.
+type UnansweredError struct{ cause error }
+
+func (e *UnansweredError) Error() string { return "not waited for: " + e.cause.Error() }
+
+// Unwrap is why the context ended.
+func (e *UnansweredError) Unwrap() error { return e.cause }
+
+// Unanswered marks the error for package lua: the command is still in use, and must not be looked at.
+func (e *UnansweredError) Unanswered() {}
+
+// IsUnanswered reports whether a caller in haste has left a command.
+func IsUnanswered(err error) bool {
+	var left *UnansweredError
+	return errors.As(err, &left)
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of
@@ -185,6 +186,11 @@ func (h *Hold) Unlock(ctx context.Context) error {
 func (h *Hold) GiveBack(ctx context.Context) error {
 	h.on.forgo()
 	return h.Unlock(ctx)
+}
+
+// GiveBackWithin is GiveBack with another retry budget. What is left then goes on in the background.
+func (h *Hold) GiveBackWithin(ctx context.Context, d time.Duration) error {
+	return h.GiveBack(remote.Within(ctx, d))
 }
 
 // Ended looks at the clock, and is why the hold has ended; nil while it lasts.

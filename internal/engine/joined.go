@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 // joined is what a joined hold stands on.
@@ -83,7 +84,7 @@ func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error
 				companies[c] = combine.NewCompany(guests[c])
 			}
 			with, guest := companies[c].Guest(ctx)
-			ctx, leave = with, guest.Leave
+			ctx, leave = remote.Inherit(with, ctx), guest.Leave
 		}
 		run := func() {
 			defer leave()

@@ -38,7 +38,7 @@ func (b *Lock) prepare(r *request, opts []Option) error {
 	switch {
 	case r.want.waitSet && r.want.wait == 0:
 		r.once = true
-	case r.want.waitSet && !r.once:
+	case r.want.waitSet:
 		r.wait, r.cancel = context.WithTimeoutCause(r.ctx, r.want.wait, errWaited)
 	}
 	return nil

@@ -57,7 +57,7 @@ type Action func(ctx context.Context, failed *atomic.Pointer[error]) Outcome
 var ErrLate = errors.New("the request reached the server later than it was to be executed")
 
 // ErrBudget is that an operation has taken as long as it may.
-var ErrBudget = errors.New("no answer within Options.RetryBudget and, for the last attempt, ReadTimeout of go-redis")
+var ErrBudget = errors.New("no answer within Options.RetryBudget")
 
 // spent is the error of an operation that has taken as long as it may, with the last failure of the
 // network, if there was one. The error of the last attempt itself is left out: it says that a
@@ -71,17 +71,20 @@ func spent(failure error) error {
 
 // Repeat runs an operation at a server until that answers, the retry budget is spent or ctx ends.
 // It notices the end of ctx between attempts, but not during one, because go-redis does not
-// interrupt a read. [Session.Call] returns during an attempt too.
+// interrupt a read. [Session.Call] returns during an attempt too. Under a context that cannot end it
+// returns when the budget is spent, or a little later, see timeouts.
 func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return s.persist(ctx, at, op, failed, at.send)
+	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
+		return s.send(ctx, at, call, haste)
+	})
 }
 
 // RepeatOnce is Repeat for callers who do not wait. It asks the server once, and once more only if
 // it met a connection that the server had closed while it was idle.
 func (s *Session) RepeatOnce(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error]) Outcome {
 	_, tried := ctx.(furtherAttempts)
-	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call) (lua.Reply, error) {
-		reply, err := at.send(ctx, call)
+	return s.persist(ctx, at, op, failed, func(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
+		reply, err := s.send(ctx, at, call, haste)
 		if err != nil && (tried || !isStale(err)) {
 			err = &lastError{err}
 		}
@@ -117,6 +120,14 @@ func Within(ctx context.Context, d time.Duration) context.Context {
 	return bounded{Detach(ctx), time.Now().Add(d)}
 }
 
+// Inherit gives a context that derives from another one the budget that [Within] gave that one.
+func Inherit(ctx, from context.Context) context.Context {
+	if b, is := from.(bounded); is {
+		return bounded{Detach(ctx), b.until}
+	}
+	return ctx
+}
+
 type bounded struct {
 	context.Context
 	until time.Time
@@ -124,9 +135,9 @@ type bounded struct {
 
 // persist is Repeat with another way of running an attempt. The rest of the budget also bounds the
 // wait for a connection: go-redis dials five times, and with TLS each takes the whole DialTimeout.
-// It does not bound a read.
+// It bounds a read only in haste.
 func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed *atomic.Pointer[error],
-	run func(context.Context, lua.Call) (lua.Reply, error),
+	run func(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error),
 ) Outcome {
 	e, v := NewEffort(at, s), AtOnce
 	first, isFirst := ctx.(*firstAttempt)
@@ -139,7 +150,13 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
 		e.end = b.until
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, e.Deadline(), ErrBudget)
+	// Whoever called waits for the end of this, and not only for that of the context: see [Session.CallNoting].
+	haste := isFirst || ctx.Done() == nil
+	end := e.Deadline() // sooner where no connection has to be opened, or that takes no longer than an answer
+	if haste && e.end.Before(end) && (at.hasConnection() || at.pulse.answeredLately()) {
+		end = e.end
+	}
+	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrBudget)
 	defer cancel()
 	for {
 		if v == Later {
@@ -158,7 +175,7 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 		e.Sent = suspend.System.Now()
 		call := op(e.Stray)
 		e.Script = call.Script()
-		reply, err := run(ctx, call)
+		reply, err := run(ctx, call, haste)
 		v = e.Judge(ctx, reply, err, failed)
 		switch {
 		case v == Settled:
@@ -259,9 +276,7 @@ func isHandshake(err error) bool {
 }
 
 // Detached runs an operation that its caller cannot cancel. It returns when the operation is done
-// or the retry budget is spent. The last attempt may end later, by go-redis's ReadTimeout.
-// (Rejected: a goroutine and a timer, as in [Session.Call], which would bound it to the
-// millisecond. They cost every Unlock a sixth of its time.)
+// or the retry budget is spent, or a little later, see timeouts.
 func (s *Session) Detached(ctx context.Context, at *Server, op Operation) Outcome {
 	return s.Repeat(Lasting(ctx), at, op, nil)
 }

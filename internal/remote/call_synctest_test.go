@@ -35,7 +35,7 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			defer end()
 			s := &Session{Life: life, Retry: time.Hour}
 			o := s.persist(lateContext{ctx, deadline}, &Server{}, func(bool) (call lua.Call) { return call }, nil,
-				func(context.Context, lua.Call) (lua.Reply, error) {
+				func(context.Context, lua.Call, bool) (lua.Reply, error) {
 					time.Sleep(time.Millisecond)
 					return lua.Reply{}, context.DeadlineExceeded
 				})

@@ -55,8 +55,9 @@ func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Poi
 // server answers promptly, the first attempt is made in the goroutine of the caller, who saves what
 // another one costs: half of what a free lock takes, because it wakes a second core.
 //
-// Who leaves in the middle of that attempt waits for its end. That is a prompt answer, or what
-// go-redis allows: if the server stalls in that moment, its ReadTimeout. Whoever comes when the
+// Who leaves in the middle of that attempt waits for its end. That is a prompt answer. If the server
+// stalls in that moment, it is soon after the deadline of the context, see timeouts; where that was
+// cancelled before, it is the retry budget or go-redis's ReadTimeout. Whoever comes when the
 // stall has been noticed leaves at once, and so does everybody during all further attempts. An
 // attempt that would have to wait for another one or for a new connection, which can take longer,
 // is made in a goroutine as well; and so are all in a cluster, where one node may stall for long

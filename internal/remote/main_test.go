@@ -3,7 +3,7 @@ package remote
 import (
 	"testing"
 
-	"github.com/holdfast-go/holdfast/internal/testkit/leak"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-func TestMain(m *testing.M) { leak.Main(m) }
+func TestMain(m *testing.M) { redistest.Main(m) }

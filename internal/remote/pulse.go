@@ -37,6 +37,8 @@ type pulse struct {
 	silent   time.Time // when the last command ended without an answer
 	failed   time.Time // the same, but for those whose caller left
 	last     time.Time // when the last answer was there, prompt or not
+	// From when to when questions were under way since then whose callers left; zero: there were none.
+	asked, left time.Time
 }
 
 // beat is one command under way.
@@ -80,10 +82,26 @@ func (p *pulse) end(b *beat, err error) {
 			p.failed = now
 		}
 	case now.Sub(b.sent) < promptly:
-		p.answered, p.last = now, now
+		p.answered, p.last, p.asked = now, now, time.Time{}
 	default:
-		p.answered, p.last = time.Time{}, now
+		p.answered, p.last, p.asked = time.Time{}, now, time.Time{}
 	}
+	p.removeLocked(b)
+}
+
+// leave is end for a command whose caller did not wait for its answer as long as go-redis would, because
+// its time was over. It says nothing of connections.
+func (p *pulse) leave(b *beat) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.answered = (time.Time{}); p.asked.IsZero() || b.sent.Before(p.asked) {
+		p.asked = b.sent
+	}
+	p.left = time.Now()
+	p.removeLocked(b)
+}
+
+func (p *pulse) removeLocked(b *beat) {
 	if b.older == nil {
 		p.oldest = b.next
 	} else {
@@ -107,13 +125,26 @@ func (p *pulse) prompt() bool {
 		(p.oldest == nil || now.Sub(p.oldest.sent) < promptly)
 }
 
+// answeredLately reports whether there was an answer in the last second, prompt or not.
+func (p *pulse) answeredLately() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return !p.last.IsZero() && time.Since(p.last) < fresh
+}
+
 // isSilent is [Server.Silent]. Where many wait for an answer each may be late, but there are answers. And
 // where a process has no time, its callers may leave before one of them has asked.
 func (p *pulse) isSilent(patience time.Duration) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	asked, left := p.asked, p.left
+	if p.oldest != nil {
+		if left = time.Now(); asked.IsZero() {
+			asked = p.oldest.sent
+		}
+	}
 	return p.last.IsZero() || p.failed.After(p.last) ||
-		time.Since(p.last) >= patience && p.oldest != nil && time.Since(p.oldest.sent) >= patience/2
+		time.Since(p.last) >= patience && !asked.IsZero() && left.Sub(asked) >= patience/2
 }
 
 // pulses are those of the masters of a cluster. A server that is alone has one, by the name nil.

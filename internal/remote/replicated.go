@@ -40,7 +40,7 @@ func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Po
 	return s.home.persist(ctx, s.Server, op, failed, s.run)
 }
 
-func (s *Replicated) run(ctx context.Context, call lua.Call) (lua.Reply, error) {
+func (s *Replicated) run(ctx context.Context, call lua.Call, _ bool) (lua.Reply, error) {
 	node, _ := s.redis.(*redis.Client)
 	if s.Cluster != nil { // it would send a command without a key to any server
 		var err error

@@ -2,11 +2,14 @@ package remote
 
 import (
 	"context"
+	"errors"
+	"os"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -20,14 +23,18 @@ type Server struct {
 	pulse   pulse             // of a server that is alone
 	nodes   pulses            // of the masters of a cluster
 	alone   *combine.Combiner // Single, if it is one
+	hasty   lua.Processor     // the same, for callers that leave at the deadline of a context
 
 	lateness lag // of the callers of this client
 }
 
 // isReady reports whether a command that is sent now can be expected to be answered at once.
 func (s *Server) isReady() bool {
-	return s.alone != nil && s.pulse.prompt() && s.alone.IsReady() && s.redis.PoolStats().IdleConns > 0
+	return s.alone != nil && s.pulse.prompt() && s.alone.IsReady() && s.hasConnection()
 }
+
+// hasConnection reports whether a command need not wait for a connection, in all likelihood.
+func (s *Server) hasConnection() bool { return s.redis.PoolStats().IdleConns > 0 }
 
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
@@ -53,16 +60,68 @@ func (s *Server) Asking(master *redis.Client) (ended func(error)) {
 	return func(err error) { p.end(b, err) }
 }
 
-// send sends a call once.
-func (s *Server) send(ctx context.Context, call lua.Call) (lua.Reply, error) {
-	p := &s.pulse
-	if s.Cluster != nil {
-		p = s.nodes.get(s.MasterOf(call.Key()))
+// send sends a call once. In haste it returns soon after the deadline of the context; that is no answer,
+// and the error is then why the context has ended.
+func (s *Session) send(ctx context.Context, at *Server, call lua.Call, haste bool) (lua.Reply, error) {
+	p := &at.pulse
+	switch {
+	case at.Cluster != nil:
+		p = at.nodes.get(at.MasterOf(call.Key()))
+		if haste && at.outlasts(ctx) {
+			return s.sendAside(ctx, at, call, p)
+		}
+	case haste && at.hasty != nil:
+		b := p.begin()
+		reply, err := lua.Run(ctx, at.hasty, call)
+		if err != nil && at.isLate(ctx, err) {
+			p.leave(b)
+			return reply, errs.Both(ctx.Err(), err)
+		}
+		p.end(b, err)
+		return reply, err
 	}
 	b := p.begin()
-	reply, err := lua.Run(ctx, s.Single, call)
+	reply, err := lua.Run(ctx, at.Single, call)
 	p.end(b, err)
 	return reply, err
+}
+
+// isLate reports whether a caller in haste did not wait for an answer because its time is over.
+func (s *Server) isLate(ctx context.Context, err error) bool {
+	if !combine.IsUnanswered(err) && !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	awaitDeadline(ctx)
+	return ctx.Err() != nil
+}
+
+// outlasts reports whether go-redis may wait longer for an answer of a cluster than a context lasts.
+func (s *Server) outlasts(ctx context.Context) bool {
+	end, ok := ctx.Deadline()
+	read := s.Cluster.Options().ReadTimeout
+	left, _ := class(max(time.Until(end), least))
+	return ok && (read <= 0 || left < read)
+}
+
+// sendAside is send in a goroutine, for a cluster: its clients have no timeouts for single commands.
+func (s *Session) sendAside(ctx context.Context, at *Server, call lua.Call, p *pulse) (lua.Reply, error) {
+	type answer struct {
+		lua.Reply
+		error
+	}
+	answered := make(chan answer, 1)
+	b := p.begin()
+	s.Tasks.Go(func() {
+		reply, err := lua.Run(ctx, at.Single, call)
+		p.end(b, err)
+		answered <- answer{reply, err}
+	})
+	select {
+	case a := <-answered:
+		return a.Reply, a.error
+	case <-ctx.Done():
+		return lua.Reply{}, ctx.Err()
+	}
 }
 
 // NewServer is for a client of go-redis. Nothing is sent. With classic it uses no sharded pub/sub in a
@@ -80,8 +139,8 @@ func NewServer(rdb redis.UniversalClient, classic bool) *Server {
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:
-		s.alone = combine.New(r, r.Options().PoolSize, new(lua.Packer).Send)
-		s.Single = s.alone
+		s.alone = combine.New(r, newTimeouts(r).left, r.Options().PoolSize, new(lua.Packer).Send)
+		s.Single, s.hasty = s.alone, combine.Hasty{Combiner: s.alone}
 	}
 	return s
 }

@@ -37,6 +37,7 @@ var (
 	PassOn       Switch // a waiter cancelled in the moment that it is woken passes the wake-up on
 	Overdue      Switch // a server that stalls is noticed, and who comes then can leave
 	Together     Switch // those who left a queue are given back by one script
+	Haste        Switch // a caller waits for the answer to its own command no longer than its deadline
 	Served       Switch // places of those whom a run has served are given back
 	Overtake     Switch // commands do not wait for a sending that takes long
 	OwnAnswer    Switch // who travels in one script with others gets its own answer

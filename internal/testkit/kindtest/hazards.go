@@ -40,6 +40,7 @@ func hazards() []hazard {
 		{"a late acquisition is given back", lateAcquisition, true},
 		{"what was to stay is given back after an outage", stayedInOutage, true},
 		{"a lease is trusted from when it was asked for", askedFor, false},
+		{"a deadline holds while the servers say nothing", deadlineHolds, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})

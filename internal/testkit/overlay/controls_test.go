@@ -24,6 +24,7 @@ var controls = map[string]string{
 	"PassOn":        "internal/queue.TestPassesOnWhenCancelledWhileWoken",
 	"Overdue":       "rlock.TestWhoComesInAStallLeaves",
 	"Together":      "fairlock.TestLeaversTogether",
+	"Haste":         "rlock.TestKindControls/a deadline holds while the servers say nothing",
 	"Served":        "fairlock.TestRunLosesItsLock",
 	"Overtake":      "internal/combine.TestTheStalledAreOvertakenControl",
 	"OwnAnswer":     "rlock.TestParcelsMeetFaultsControl/own answers",

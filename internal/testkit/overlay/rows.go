@@ -45,7 +45,7 @@ election/run.go
 internal/combine/combine.go
 	Overtake: «if _ = late; !OFF { »c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return
 		!s.begun.After(late) })\n\tc.promote()« }»
-	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd); s != nil {
+	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd, until); s != nil {
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
 internal/engine/acquire.go
@@ -140,6 +140,7 @@ internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
+	Haste: haste := «!OFF && (»isFirst || ctx.Done() == nil« )»
 internal/remote/effort.go
 	Resend: errors.As(e.Err, &last) || «OFF || »time
 internal/remote/masters.go
@@ -162,7 +163,7 @@ multilock/member.go
 	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
 multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
-	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
+	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have, why))
 pubsub/follow.go
 	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
 pubsub/hub.go

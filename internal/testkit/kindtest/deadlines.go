@@ -1,0 +1,149 @@
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+)
+
+const (
+	// soon is the deadline of a call while its servers say nothing.
+	soon = 600 * time.Millisecond
+	// budget is a retry budget. A busy machine has to prepare such a call within it, too.
+	budget = 2 * time.Second
+	// long is a ReadTimeout of which not even half is over when such a call has to have returned.
+	long = 10 * time.Second
+)
+
+// frozen is a call that was begun while the servers say nothing.
+type frozen struct {
+	what string
+	n    network
+	do   func() error
+	took time.Duration
+	done chan error
+}
+
+// deadlineHolds: each operation returns when the time is over that its caller gave it, whatever
+// go-redis waits for an answer. Each has a participant of its own to which the servers have just
+// answered promptly, so it is sent in the caller's goroutine where that is done at all.
+func deadlineHolds(s *subject) (harm error) {
+	var calls []*frozen
+	for _, read := range []time.Duration{long, -1} {
+		calls = append(calls, s.frozenBy(read)...)
+	}
+	for _, one := range calls {
+		one.n.silence(true)
+		defer one.n.thaw()
+	}
+	for _, one := range calls {
+		go func() {
+			begun := time.Now()
+			err := one.do()
+			one.took = time.Since(begun)
+			one.done <- err
+		}()
+	}
+	limit := make(chan struct{})
+	time.AfterFunc(long/2, func() { close(limit) })
+	for _, one := range calls {
+		select {
+		case err := <-one.done:
+			s.Logf("%s: %v", one.what, one.took.Round(time.Millisecond)) // for people: no verdict comes of it
+			if !errors.Is(err, holdfast.ErrUnavailable) {
+				harm = errors.Join(harm, fmt.Errorf("%s: %w", one.what, err))
+			}
+		case <-limit:
+			harm = errors.Join(harm, fmt.Errorf("%s: has not returned", one.what))
+		}
+	}
+	return harm
+}
+
+// thaw ends a silence and its connections: who waits for ever for an answer does not do so here.
+func (n network) thaw() {
+	n.silence(false)
+	n.each((*faultproxy.Proxy).Stop)
+	n.each((*faultproxy.Proxy).Start)
+}
+
+// bounded is an operation whose caller has no time.
+type bounded struct {
+	name string
+	// budget says that the retry budget ends it, held that it is one of a hold, and again that it needs two
+	budget, held, again bool
+	do                  func(ctx context.Context, l holdfast.Locker, outer, inner *holdfast.Hold) error
+}
+
+func (s *subject) bounded() []bounded {
+	lock := func(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) error {
+		_, err := l.Lock(ctx, opts...)
+		return err
+	}
+	try := func(ctx context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {
+		_, err := l.TryLock(ctx)
+		return err
+	}
+	return []bounded{
+		{"lock, by its context", false, false, false, func(ctx context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {
+			return lock(ctx, l)
+		}},
+		{"lock, by Wait", false, false, false, func(_ context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {
+			return lock(s.Context(), l, holdfast.Wait(soon))
+		}},
+		{"try", false, false, false, try},
+		{"try, by the retry budget", true, false, false, func(_ context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {
+			return try(s.Context(), l, nil, nil)
+		}},
+		{"re-enter", false, true, true, func(ctx context.Context, l holdfast.Locker, outer, _ *holdfast.Hold) error {
+			end, _ := ctx.Deadline()
+			ctx, cancel := context.WithDeadline(outer.Context(), end)
+			defer cancel()
+			return lock(ctx, l)
+		}},
+		{"extend", false, true, false, func(ctx context.Context, _ holdfast.Locker, outer, _ *holdfast.Hold) error {
+			return outer.Extend(ctx, time.Hour)
+		}},
+		{"unlock within", true, true, true, func(_ context.Context, _ holdfast.Locker, _, inner *holdfast.Hold) error {
+			return inner.Unlock(s.Context())
+		}},
+		{"unlock", true, true, false, func(_ context.Context, _ holdfast.Locker, outer, _ *holdfast.Hold) error {
+			return outer.Unlock(s.Context())
+		}},
+	}
+}
+
+// frozenBy makes the calls of participants with a ReadTimeout.
+func (s *subject) frozenBy(read time.Duration) (calls []*frozen) {
+	s.Helper()
+	for _, op := range s.bounded() {
+		if s.kind.Once && op.again {
+			continue
+		}
+		opts := &holdfast.Options{RetryBudget: patience} // a busy machine may need as long to prepare
+		if op.budget {
+			opts.RetryBudget = budget
+		}
+		c, n := s.kind.far(s.T, s.seen(opts), read, s.hooks...)
+		what := op.name + ", ReadTimeout " + read.String()
+		l := c.New(s.name + what)
+		var outer, inner *holdfast.Hold
+		if op.held {
+			outer = s.lock(s.Context(), l)
+		}
+		if op.held && op.again {
+			inner = s.lock(outer.Context(), l)
+		}
+		s.unlock(s.lock(s.Context(), c.New(s.name+what+" before")))
+		calls = append(calls, &frozen{what, n, func() error {
+			ctx, cancel := context.WithTimeout(s.Context(), soon)
+			defer cancel()
+			return op.do(ctx, l, outer, inner)
+		}, 0, make(chan error, 1)})
+	}
+	return calls
+}
