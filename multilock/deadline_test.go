@@ -40,7 +40,7 @@ func TestWaitHoldsInSilence(t *testing.T) {
 				proxies[silent].Stop()
 				proxies[silent].Start()
 			}()
-			waiting := begin(t.Context(), t, all.Lock, holdfast.Wait(100*time.Millisecond))
+			waiting := begin(t.Context(), t, all.Lock, holdfast.Wait(300*time.Millisecond))
 			require.ErrorIs(t, waiting.Err(), holdfast.ErrUnavailable)
 			for i, rdb := range direct {
 				if i != silent {

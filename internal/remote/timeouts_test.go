@@ -8,7 +8,6 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -16,7 +15,7 @@ import (
 // are few of them, each with a number of its own.
 func TestClasses(t *testing.T) {
 	known := map[int]time.Duration{}
-	for d := combine.Grace; d < 10*time.Second; d += 100 * time.Microsecond {
+	for d := least; d < 10*time.Second; d += 100 * time.Microsecond {
 		rounded, at := class(d)
 		require.GreaterOrEqual(t, rounded, d)
 		require.LessOrEqual(t, rounded, d+d/8+time.Millisecond)
@@ -99,7 +98,7 @@ func TestTimeouts(t *testing.T) {
 	for _, usual := range []time.Duration{5 * time.Second, -1} {
 		rdb := redis.NewClient(&redis.Options{ReadTimeout: usual})
 		ts := newTimeouts(rdb)
-		require.Equal(t, 52*time.Millisecond, ts.left(time.Now().Add(-time.Hour)))
+		require.Equal(t, 104*time.Millisecond, ts.left(time.Now().Add(-time.Hour)))
 		require.Equal(t, usual > 0, ts.left(time.Now().Add(time.Minute)) == 0)
 		c := ts.client(640 * time.Millisecond)
 		require.Equal(t, 640*time.Millisecond, c.Options().ReadTimeout)
