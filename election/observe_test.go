@@ -54,7 +54,7 @@ func TestLeaseEnds(t *testing.T) {
 // TestObserverInAnOutage: an observer is told once in each outage that Redis does not answer, and goes on when
 // it does.
 func TestObserverInAnOutage(t *testing.T) {
-	b := newBooth(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond}, forLong)
+	b := newBooth(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond}, forLong)
 	h := lead(t, b.other, "first")
 	w, stop := watch(t, b.faulty)
 	require.Equal(t, "first", w.next().Value)

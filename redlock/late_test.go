@@ -239,7 +239,7 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 // how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
 	t.Helper()
-	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 100 * time.Millisecond})
+	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 500 * time.Millisecond})
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
 	votes := p.proxies[2].On(isVote, 1, faultproxy.HoldReply)
 	p.proxies[2].On(kindtest.Script(lua.Leave), 0, faultproxy.DropRequest)

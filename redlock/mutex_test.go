@@ -63,7 +63,7 @@ func TestEvenNumberOfMasters(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
 		l := newLab(t, n)
-		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 50 * time.Millisecond})
+		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
 		m := b.mutex(uniqueName(t))
 		h := lock(t, a.mutex(m.Name()))
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == n })
@@ -71,7 +71,7 @@ func TestEvenNumberOfMasters(t *testing.T) {
 			err := refused(t.Context(), t, m.TryLock)
 			require.False(t, errors.Is(err, holdfast.ErrUnavailable), err)
 		}
-		refused(t.Context(), t, m.Lock, holdfast.Wait(300*time.Millisecond))
+		refused(t.Context(), t, m.Lock, holdfast.Wait(600*time.Millisecond))
 		unlock(t, h)
 		require.NoError(t, lockOnce(t.Context(), m))
 	}

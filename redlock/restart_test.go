@@ -225,7 +225,7 @@ func TestInfoIsDenied(t *testing.T) {
 	for _, rdb := range l.direct {
 		require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
 	}
-	p := l.party(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	m := p.mutex(uniqueName(t))
 	_, err := m.Lock(t.Context())
 	require.ErrorContains(t, err, "does not tell since when it runs")

@@ -48,7 +48,7 @@ func TestWhyMastersAreSilent(t *testing.T) {
 func TestMajorityRefuses(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 5)
-	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	name := uniqueName(t)
 	h := l.everywhere(a.mutex(name, redlock.TrustRestarts()))
 	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {

@@ -60,7 +60,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 	srv := redistest.Start(t)
 	c, err := holdfast.New(redistest.NewClient(t, srv.Addr(),
 		func(o *redis.Options) { o.MaxRetries, o.DialerRetries = -1, 1 }),
-		&holdfast.Options{RetryBudget: 50 * time.Millisecond})
+		&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
 		_ = lock(t, rlock.New(c, name))
@@ -78,7 +78,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := redis.NewClient(&redis.Options{Addr: srv.Addr()})
-	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	require.NoError(t, err)
 	h := lock(t, rlock.New(c, "a"))
 	require.NoError(t, rdb.Close())
@@ -96,8 +96,8 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 func TestCloseAsksASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, 300*time.Millisecond })
-	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.MaxRetries, o.ReadTimeout = -1, time.Second })
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	require.NoError(t, err)
 	for _, name := range []string{"a", "b"} {
 		_ = lock(t, rlock.New(c, name))

@@ -137,7 +137,7 @@ func goroutines(function string) (n int) {
 // for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
 	t.Helper()
-	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	p := newProxied(t, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
 	ctx := holdfast.WithOwner(t.Context())
 	kindtest.Load(t, p.direct, lua.Renew)
 	kept := p.proxy.DelayRequest(script(lua.Renew), 1, time.Hour)

@@ -288,7 +288,7 @@ func TestLostReplyIsUncertain(t *testing.T) {
 // TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
 // owner has no answer, says that there is an outage, as that one does.
 func TestUnlockBehindAnother(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{RetryBudget: 100 * time.Millisecond})
+	p := newProxied(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	outer := lock(t, p.mutex)
 	inner := take(outer.Context(), t, p.mutex.Lock)
 	p.proxy.Silence(true)

@@ -39,7 +39,7 @@ var undoDefences = []proof{
 		fault: "network silent for longer than the lease that a hold was extended to", off: &defence.Longest,
 		try: func(l *lab) string {
 			given := make(news, 1)
-			m := l.mutex(&holdfast.Options{RetryBudget: time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
+			m := l.mutex(&holdfast.Options{RetryBudget: 500 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
 				&slog.HandlerOptions{Level: slog.LevelWarn}))})
 			l.warm(m)
 			h := l.lock(m, l.Context())
