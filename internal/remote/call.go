@@ -150,8 +150,10 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 	if b, ok := ctx.(bounded); ok && b.until.Before(e.end) {
 		e.end = b.until
 	}
-	// Whoever called waits for the end of this, and not only for that of the context: see [Session.CallNoting].
-	haste := isFirst || ctx.Done() == nil
+	// Whoever called waits for the end of this, unless a context ends sooner behind which this goes on: see
+	// [Session.CallNoting].
+	limit, limited := ctx.Deadline()
+	haste := isFirst || !limited || limit.After(e.end)
 	end := e.Deadline() // sooner where no connection has to be opened, or that takes no longer than an answer
 	if haste && e.end.Before(end) && (at.hasConnection() || at.pulse.answeredLately()) {
 		end = e.end

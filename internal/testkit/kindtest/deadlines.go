@@ -17,6 +17,8 @@ const (
 	budget = 2 * time.Second
 	// long is a ReadTimeout of which not even half is over when such a call has to have returned.
 	long = 10 * time.Second
+	// slow is an answer that nobody calls prompt.
+	slow = 20 * time.Millisecond
 )
 
 // frozen is a call that was begun while the servers say nothing.
@@ -29,13 +31,13 @@ type frozen struct {
 }
 
 // deadlineHolds: each operation returns when the time is over that its caller gave it, whatever
-// go-redis waits for an answer. Each has a participant of its own to which the servers have just
-// answered promptly, so it is sent in the caller's goroutine where that is done at all.
+// go-redis waits for an answer. Each has a participant of its own. Where the servers have just answered it promptly, it
+// is sent in the caller's goroutine if that is done at all, and where they were slow, in another one.
 func deadlineHolds(s *subject) (harm error) {
 	var calls []*frozen
-	for _, read := range []time.Duration{long, -1} {
-		calls = append(calls, s.frozenBy(read)...)
-	}
+	calls = append(calls, s.frozenBy(long, 0)...)
+	calls = append(calls, s.frozenBy(-1, 0)...)
+	calls = append(calls, s.frozenBy(-1, slow)...)
 	for _, one := range calls {
 		one.n.silence(true)
 		defer one.n.thaw()
@@ -51,17 +53,28 @@ func deadlineHolds(s *subject) (harm error) {
 	limit := make(chan struct{})
 	time.AfterFunc(long/2, func() { close(limit) })
 	for _, one := range calls {
-		select {
-		case err := <-one.done:
-			s.Logf("%s: %v", one.what, one.took.Round(time.Millisecond)) // for people: no verdict comes of it
-			if !errors.Is(err, holdfast.ErrUnavailable) {
-				harm = errors.Join(harm, fmt.Errorf("%s: %w", one.what, err))
-			}
-		case <-limit:
-			harm = errors.Join(harm, fmt.Errorf("%s: has not returned", one.what))
-		}
+		harm = errors.Join(harm, one.wrong(s, limit))
 	}
 	return harm
+}
+
+// wrong waits until the call has returned, at most until the limit, and says what was wrong with that.
+func (f *frozen) wrong(s *subject, limit <-chan struct{}) error {
+	var err error
+	select {
+	case err = <-f.done:
+	case <-limit:
+		select {
+		case err = <-f.done: // before
+		default:
+			return fmt.Errorf("%s: has not returned", f.what)
+		}
+	}
+	s.Logf("%s: %v", f.what, f.took.Round(time.Millisecond)) // for people: no verdict comes of it
+	if !errors.Is(err, holdfast.ErrUnavailable) {
+		return fmt.Errorf("%s: %w", f.what, err)
+	}
+	return nil
 }
 
 // thaw ends a silence and its connections: who waits for ever for an answer does not do so here.
@@ -117,8 +130,8 @@ func (s *subject) bounded() []bounded {
 	}
 }
 
-// frozenBy makes the calls of participants with a ReadTimeout.
-func (s *subject) frozenBy(read time.Duration) (calls []*frozen) {
+// frozenBy makes the calls of participants with a ReadTimeout, whose servers answered so late before.
+func (s *subject) frozenBy(read, late time.Duration) (calls []*frozen) {
 	s.Helper()
 	for _, op := range s.bounded() {
 		if s.kind.Once && op.again {
@@ -129,7 +142,7 @@ func (s *subject) frozenBy(read time.Duration) (calls []*frozen) {
 			opts.RetryBudget = budget
 		}
 		c, n := s.kind.far(s.T, s.seen(opts), read, s.hooks...)
-		what := op.name + ", ReadTimeout " + read.String()
+		what := fmt.Sprintf("%s, ReadTimeout %v, answers before after %v", op.name, read, late)
 		l := c.New(s.name + what)
 		var outer, inner *holdfast.Hold
 		if op.held {
@@ -137,6 +150,9 @@ func (s *subject) frozenBy(read time.Duration) (calls []*frozen) {
 		}
 		if op.held && op.again {
 			inner = s.lock(outer.Context(), l)
+		}
+		if late > 0 {
+			n.each(func(p *faultproxy.Proxy) { p.DelayReply(func([]string) bool { return true }, 0, late) })
 		}
 		s.unlock(s.lock(s.Context(), c.New(s.name+what+" before")))
 		calls = append(calls, &frozen{what, n, func() error {
