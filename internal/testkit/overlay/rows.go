@@ -140,7 +140,7 @@ internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
-	Haste: haste := «!OFF && (»isFirst || ctx.Done() == nil« )»
+	Haste: haste := «!OFF && (»isFirst || !limited || limit.After(e.end)« )»
 internal/remote/effort.go
 	Resend: errors.As(e.Err, &last) || «OFF || »time
 internal/remote/masters.go
