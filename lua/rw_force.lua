@@ -5,7 +5,8 @@
 -- Reply {1}           some of them read, and do so no more
 --       {1, error}    the same, but the announcement was refused
 --       {-1}          none of them read; nothing was changed
--- Atomic, and harmless when repeated: who came later is not among them.
+-- Atomic, and harmless when repeated: who came later is not among them. If only readers are left whose leases have ended, the lock is
+-- free, also for clients of Redisson.
 local call = redis.call
 local name, command, found = KEYS[1], ARGV[2], 0
 -- include timeouts
@@ -27,6 +28,10 @@ if mode == 'write' then
   -- include clock
   -- include stay
 end
-if call('HLEN', name) == 1 and call('HEXISTS', name, 'mode') == 1 then call('DEL', name) end
+if mode == 'read' then
+  local one = true
+  -- include readers
+  if rest == 0 then call('DEL', name) end
+end
 -- include free
 return {1}

@@ -14,7 +14,8 @@ type request struct {
 	ctx    context.Context         // the caller's, from which the hold derives
 	wait   context.Context         // bounds the waiting
 	cancel context.CancelFunc      // frees what wait takes
-	refuse context.CancelCauseFunc // ends the wait; nil if nobody has to
+	whole  context.Context         // the wait, whoever ends it early by refuse; nil if nobody has to
+	refuse context.CancelCauseFunc // of that; written before the owner has a grant that was made for the request
 	once   bool                    // the server is asked once
 	late   bool                    // ctx had ended before
 	heard  bool                    // the observer has heard of it
