@@ -123,6 +123,11 @@ func costs() []costly {
 	return list
 }
 
+// costsOf are the calls of one script.
+func costsOf(s *lua.Script) []costly {
+	return slices.DeleteFunc(costs(), func(c costly) bool { return c.script != s })
+}
+
 // manyCosts is a call of the script for many, with as many acquisitions as releases, or one more.
 func manyCosts(n int) costly {
 	c, taken := costly{lua.Many, n, nil, nil}, (n+1)/2

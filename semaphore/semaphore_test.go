@@ -200,3 +200,20 @@ func TestEveryKeyEnds(t *testing.T) {
 	unlock(t, h)
 	l.settled()
 }
+
+// TestStateOfMany: of ten thousand permits that are out 1024 are told, those that end first, and all are
+// counted.
+func TestStateOfMany(t *testing.T) {
+	l := newLab(t, 10)
+	m := l.process(nil)
+	h := take(t.Context(), t, m.Lock)
+	const fill = "for i = 1, 9999 do redis.call('ZADD', KEYS[1], 1e15 + i, 'a:h' .. i) end return 1"
+	require.NoError(t, l.rdb.Eval(t.Context(), fill, []string{l.ends()}).Err())
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 10000, s.Permits-s.Free)
+	require.Equal(t, 1024, len(s.Holders)) // Len would print them
+	require.Equal(t, h.Owner(), s.Holders[0].Owner)
+	require.NoError(t, l.rdb.ZRemRangeByScore(t.Context(), l.ends(), "1e15", "+inf").Err())
+	unlock(t, h)
+}
