@@ -33,7 +33,7 @@ const (
 		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:*"
 	aclSemaphoreChannels = "&redisson_sc:{orders:*" // since Redis 6.2
 	// All that a user of latches needs, beside the permissions for messages.
-	aclLatch = "+evalsha +eval +decr +exists +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
+	aclLatch = "+evalsha +eval +decr +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
 		"&redisson_countdownlatch__channel__{orders:*"
 	// A user of elections needs those of fair locks and these.
 	aclElection = "~holdfast_election:{orders:* ~holdfast_election__channel:{orders:* &holdfast_election__channel:{orders:*"

@@ -19,20 +19,22 @@ too late
 no latch
 	heldByB | latch_set | !WRONGTYPE | same | call('GET', name) and => call('EXISTS', name) == 1 and
 one of three
-	three LISTEN(latch) | latch_count | 1 2 clock | LOCK=2/60s CALL=1/3660s |
+	three LISTEN(latch) | latch_count | 1 2 clock | LOCK=2/60s CALL=2/3660s |
 	call('SET', this, outcome, 'PX', kept) =>
 it stays for longer
-	three | latch_count | 1 2 clock | LOCK=2/60s CALL=1/3660s | call('PEXPIRE', name, ARGV[2]) => call('PTTL', name)
+	three | latch_count | 1 2 clock | LOCK=2/60s CALL=2/3660s | call('PEXPIRE', name, ARGV[2]) => call('PTTL', name)
 it is not shortened
-	LOCK=3/90s | latch_count | 1 2 clock | LOCK=2/90s CALL=1/3660s | ttl < tonumber(ARGV[2]) => true
+	LOCK=3/90s | latch_count | 1 2 clock | LOCK=2/90s CALL=2/3660s | ttl < tonumber(ARGV[2]) => true
 the last one
-	LOCK=1/30s LISTEN(latch) | latch_count | 1 '' clock | CALL=1/3660s TOLD(latch:0) | call('DEL', name) =>
+	LOCK=1/30s LISTEN(latch) | latch_count | 1 '' clock | CALL=0/3660s TOLD(latch:0) | call('DEL', name) =>
 a repeat
-	three CALL=1/30s | latch_count | 1 3 clock | same | if call('EXISTS', this) == 1 then => if false then
+	three CALL=1/30s | latch_count | 1 1 clock | same | if known then return {1, tonumber(known), clock} end =>
+a repeat of the last one, and it was set anew
+	three CALL=0/30s | latch_count | 1 '' clock | same | return {1, tonumber(known), clock} => return {1, 3, clock}
 not set
-	LISTEN(latch) | latch_count | 1 '' clock | CALL=1/3660s | if not stands then return {1, 0, clock} end =>
+	LISTEN(latch) | latch_count | 1 '' clock | CALL=0/3660s | if not stands then return {1, 0, clock} end =>
 not set, and the call is remembered
-	nothing | latch_count | 1 '' clock | CALL=1/3660s |
+	nothing | latch_count | 1 '' clock | CALL=0/3660s |
 	call('SET', this, outcome, 'PX', kept) => if stands then call('SET', this, outcome, 'PX', kept) end
 too late
 	three | latch_count until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end

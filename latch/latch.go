@@ -4,8 +4,10 @@
 //
 // What it promises:
 //
-//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late.
-//     The server remembers a call for a time in which repeats of it may come.
+//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late. It
+//     returns what that one count has left: so of the calls that count a latch down exactly one is told
+//     0, unless it is told nothing. The server remembers a call and its answer for a time in which
+//     repeats of it may come.
 //   - Nobody sleeps on when the latch is open: after the last CountDown, after Delete, when the latch
 //     has ended, and when messages were lost with a connection. Waiters are woken by a message, one
 //     for each client, however many wait there.
@@ -113,8 +115,8 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	return err == nil && o.Reply.Int(0) == 1, err
 }
 
-// CountDown counts down by one, and returns what is left. 0 says that the latch is open, as it is if
-// it was never set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
+// CountDown counts down by one, and returns what it has left, also if the call was repeated after
+// others had counted. 0 says that it has opened the latch, or that none was set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
 // counted, and call it again only if counting twice does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	o, err := l.change(ctx, "count down", lua.LatchCount, 0)

@@ -7,7 +7,8 @@
 --       {1, left, time, error}   the same, but the announcement that it is open was refused
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 --       an error if the key holds no count
--- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what is left at that time.
+-- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what the first got, whatever was counted or set
+-- since: so of those who count a latch down one is told that it is open, and not two or none.
 -- A call that found no latch is remembered too: of two requests the later one may come first, and when the other one comes, a latch
 -- may be set that is not its client's to count.
 -- A latch of Redisson has no end, and gets none.
@@ -15,12 +16,13 @@ local call, name, this = redis.call, KEYS[1], KEYS[2]
 -- include clock
 local limit = ARGV[3]
 -- include late
+local known = call('GET', this)
+if known then return {1, tonumber(known), clock} end
 local stands = call('GET', name)
-local left = stands or '0'
+local left = stands or '1'
 left = not string.find(left, '[^%d-]') and tonumber(left)
 if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
-if call('EXISTS', this) == 1 then return {1, math.max(left, 0), clock} end
-local outcome = '1'
+local outcome = string.format('%.0f', math.max(left - 1, 0))
 -- include call
 if not stands then return {1, 0, clock} end
 local ttl = call('PTTL', name)

@@ -34,7 +34,7 @@ func TestLatchModelIsLikeTheScripts(t *testing.T) {
 		"set 1", "set 0", "count", "count, told", "count idle", "delete 1", "delete 0", "repeat of set", "repeat of count",
 		"repeat of delete", "late", "look", "time passes", "Redisson counts", "Redisson sets", "Redisson deletes",
 	}, map[string]model.Defence{
-		"counts again": countOnce, "sets again": setAgain, "deletes again": deleteAgain, "only what did something": idleKept,
+		"counts again": countOnce, "says what is left now": sameAnswer, "sets again": setAgain, "deletes again": deleteAgain, "only what did something": idleKept,
 		"not for long": keptLong, "late": lateness, "set over": setOnce, "no message at zero": tellsZero,
 		"no message of a deletion": tellsDelete, "no end": staySet, "not put off": stayCount, "brought nearer": stayLonger,
 		"an end for Redisson's": stayForeign,
