@@ -15,7 +15,10 @@ for i = 3, #ARGV do
   if count then
     call('HDEL', name, ARGV[i])
     if string.find(ARGV[i], ':h%d+$') then count = 1 end
-    for n = 1, math.min(count, 16) do call('DEL', prefix .. ARGV[i] .. ':rwlock_timeout:' .. n) end
+    for n = 1, math.min(count, 16) do
+      local gone = redis.pcall('DEL', prefix .. ARGV[i] .. ':rwlock_timeout:' .. n)
+      if type(gone) == 'table' and not string.find(gone.err, 'undeclared') then return gone end -- see part/readers.lua
+    end
     found = found + 1
   end
 end

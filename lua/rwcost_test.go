@@ -1,6 +1,7 @@
 package lua_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -79,4 +80,47 @@ func TestReadWriteCostsControl(t *testing.T) {
 		require.Greater(t, calls, mostReadWriteCalls, c.script.Name())
 		require.Greater(t, elements, mostReadWriteElements, c.script.Name())
 	}
+}
+
+// declaredOnly stands in front of a script and refuses it the keys that it does not declare, in the words of
+// a server that insists on that.
+const declaredOnly = `
+local server, declared, keyless = redis, {}, {TIME = 1, PUBSUB = 1, PUBLISH = 1, SPUBLISH = 1, publish = 1}
+for _, key in ipairs(KEYS) do declared[key] = true end
+local function undeclared(command, ...)
+  local last = (command == 'DEL' or command == 'EXISTS') and select('#', ...) or 1
+  for i = 1, keyless[command] and 0 or last do
+    if not declared[(select(i, ...))] then return {err = 'ERR script tried accessing undeclared key'} end
+  end
+end
+local redis = {
+  call = function(...)
+    local refused = undeclared(...)
+    if refused then error(refused.err) end
+    return server.call(...)
+  end,
+  pcall = function(...) return undeclared(...) or server.pcall(...) end,
+  error_reply = server.error_reply,
+}
+`
+
+// TestDeclaredKeys: no script fails on a server that insists on declared keys, whoever reads.
+func TestDeclaredKeys(t *testing.T) {
+	rdb := redistest.Start(t).Client(t, unhurried)
+	for state := range readWriteStates {
+		for _, c := range append(costs(), semaphoreCosts()...) {
+			fillReadWrite(t, rdb, state, 10)
+			if strings.HasPrefix(c.script.Name(), "sem_") {
+				require.NoError(t, rdb.Del(t.Context(), "x").Err())
+			}
+			s := lua.New(c.script.Name(), declaredOnly+c.script.Text(), len(c.keys))
+			if _, err := lua.Run(t.Context(), rdb, s.Call(slices.Concat(c.keys, c.args)...)); err != nil {
+				require.NotContains(t, err.Error(), "undeclared", "%s beside %s", c.script.Name(), state)
+			}
+		}
+	}
+	// The control: it is seen.
+	s := lua.New("", declaredOnly+"return redis.call('GET', 'another')", 0)
+	_, err := lua.Run(t.Context(), rdb, s.Call())
+	require.ErrorContains(t, err, "undeclared")
 }

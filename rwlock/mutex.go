@@ -37,7 +37,8 @@
 //     and its time of [holdfast.HoldAtLeast] is over: it may wait until that owner renews its lease.
 //   - That a writer notices within a moment that the last reader has died. It looks every two
 //     seconds, and when the longest lease that it was told of has ended. Of more than 256 readers it
-//     does not look at each lease: it waits until the lock ends as a whole.
+//     does not look at each lease: it waits until the lock ends as a whole. So it does on a server that
+//     refuses scripts the keys that they do not declare, since others' leases cannot be declared.
 //
 // # Cost
 //
