@@ -30,7 +30,7 @@ const (
 	aclSemaphore = "+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel " +
 		"+zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore " +
 		"~orders:* ~{orders:* ~redisson_lock_token:{orders:* ~redisson_sc:{orders:* ~holdfast_semaphore_queue:{orders:* " +
-		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:*"
+		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:* ~holdfast_latch:{orders:*"
 	aclSemaphoreChannels = "&redisson_sc:{orders:*" // since Redis 6.2
 	// All that a user of latches needs, beside the permissions for messages.
 	aclLatch = "+evalsha +eval +decr +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +

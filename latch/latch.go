@@ -15,8 +15,13 @@
 //   - Every key has an end. A latch of which nothing is heard ends after a day, or after the time
 //     that [holdfast.Lease] says. Set and CountDown are words; Wait and Count are none.
 //
+//   - A name is a latch or a semaphore. Whichever comes second is refused with an error: the key of
+//     both is a number, so another key says what counts it.
+//
 // # Not promised
 //
+//   - That a semaphore of Redisson's is refused, or a latch of Redisson's by a semaphore. Its clients do
+//     not say what counts the number.
 //   - That everybody has counted when Wait returns nil. A latch that was never set is open, and so is
 //     one that was deleted, that has ended, or that the server has lost. Set it before anybody may
 //     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
@@ -170,7 +175,7 @@ func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count
 	server, this := c.Server(), l.keys.Call(c.NewOwnerID(false))
 	more := kind.Millis(2*c.Session().Budget()) + 10_000
 	o, err := l.asker.Query(ctx, engine.Changes, func(publish string) lua.Call {
-		return script.Call(l.keys.Name, this, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
+		return script.Call(l.keys.Name, this, l.keys.Counts, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
 	})
 	if err != nil {
 		return o, l.fail(op, err)
@@ -190,7 +195,7 @@ func (l *Latch) channel() string {
 // look asks what is left, and for how long the latch lasts without a word; negative: it does not
 // end.
 func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err error) {
-	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name) })
+	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name, l.keys.Counts) })
 	if err != nil {
 		return 0, 0, err
 	}

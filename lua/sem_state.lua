@@ -11,6 +11,9 @@ local name, permits, places = KEYS[1], KEYS[2], KEYS[5]
 -- include clock
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local known, out = call('GET', name), call('ZCARD', permits)
+if known and call('GET', KEYS[8]) == 'latch' then
+  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, and no semaphore')
+end
 local free = tonumber(known or ARGV[1] - out)
 if not free then
   return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a number of permits: ' .. string.sub(known, 1, 60))

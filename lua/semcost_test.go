@@ -22,7 +22,7 @@ const (
 // semaphoreCosts are calls of all scripts of a semaphore.
 func semaphoreCosts() []costly {
 	const owner, lease, keep, claim, until = "a:h0", 30000, 60000, 2000, "9007199254740991"
-	keys := []any{"x", "permits", "token", "line", "places", "wants", "channel"}
+	keys := []any{"x", "permits", "token", "line", "places", "wants", "channel", "counts"}
 	return []costly{
 		{lua.SemAcquire, 1, keys, []any{20000, owner, 1, lease, keep, "1", 15000, claim, "PUBLISH", until}},
 		{lua.SemAcquire, 1, keys, []any{20000, "b:h1", 2, lease, keep, "0", 0, claim, "PUBLISH", until}},

@@ -191,7 +191,7 @@ func TestEveryKeyEnds(t *testing.T) {
 	l.waiting(1)
 	keys, err := l.rdb.Keys(t.Context(), "*"+l.name+"*").Result()
 	require.NoError(t, err)
-	require.Len(t, keys, 5)
+	require.Len(t, keys, 6)
 	for _, key := range keys {
 		require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
 	}

@@ -138,7 +138,7 @@ func needs(p *patient) []need {
 			strings.Fields("+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel +zadd +zcard +zcount"),
 			strings.Fields("+zrange +zrangebyscore +zrem +zremrangebyscore +zscore "+tell),
 			at("~ ~{ ~redisson_lock_token:{ ~redisson_sc:{ ~holdfast_semaphore_queue:{ ~holdfast_semaphore_places:{"),
-			at("~holdfast_semaphore_wants:{ &redisson_sc:{")), nil},
+			at("~holdfast_semaphore_wants:{ ~holdfast_latch:{ &redisson_sc:{")), nil},
 		{"latch", slices.Concat(strings.Fields("+evalsha +eval +decr +get +set +del +pexpire +pttl +time "+tell),
 			at("~ ~holdfast_latch:{ &redisson_countdownlatch__channel__{")), nil},
 		{"election", with(fair, at("~holdfast_election:{ ~holdfast_election__channel:{ &holdfast_election__channel:{")), nil},
