@@ -14,7 +14,6 @@
 //   - A latch opens once. It may then be set anew, and repeats of calls from before do not count.
 //   - Every key has an end. A latch of which nothing is heard ends after a day, or after the time
 //     that [holdfast.Lease] says. Set and CountDown are words; Wait and Count are none.
-//
 //   - A name is a latch or a semaphore. Whichever comes second is refused with an error: the key of
 //     both is a number, so another key says what counts it.
 //

@@ -98,7 +98,7 @@ type Op struct {
 	// by a client of Redisson's, which goes before others that wait, and whose permits have no tokens
 	Guest bool `json:"guest,omitempty"`
 	// it ended by the panic of a hook, or of one whose command travelled with another's
-	Panic bool `json:"panic,omitempty"`
+	Panic  bool `json:"panic,omitempty"`
 	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
 	Lease int64 `json:"lease,omitempty"`

@@ -46,3 +46,7 @@ func (b *Lock) prepare(r *request, opts []Option) error {
 }
 
 var errWaited = errors.New("waited as long as Wait allows")
+
+// errAgain says that a request has to begin anew: the grant that it was about to join has ended, or its
+// owner was granted another side of the lock, beside which it need not wait.
+var errAgain = errors.New("the lock was lost or released while it was handed over")
