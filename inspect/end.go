@@ -153,7 +153,7 @@ func (i *Inspector) ending(l *Lock, h Holder, g Grant) lua.Call {
 		if l.Permits != nil {
 			all = max(l.Permits.All, l.Permits.Out)
 		}
-		return lua.SemForce.Call(k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Channel,
+		return lua.SemForce.Call(k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Channel, k.Counts,
 			all, h.Raw, publish, claim.Milliseconds(), kind.TokenTTL(0), token)
 	}
 	k := keys.For(l.Name)

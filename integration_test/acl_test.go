@@ -30,10 +30,10 @@ const (
 	aclSemaphore = "+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel " +
 		"+zadd +zcard +zcount +zrange +zrangebyscore +zrem +zremrangebyscore +zscore " +
 		"~orders:* ~{orders:* ~redisson_lock_token:{orders:* ~redisson_sc:{orders:* ~holdfast_semaphore_queue:{orders:* " +
-		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:*"
+		"~holdfast_semaphore_places:{orders:* ~holdfast_semaphore_wants:{orders:* ~holdfast_latch:{orders:*"
 	aclSemaphoreChannels = "&redisson_sc:{orders:*" // since Redis 6.2
 	// All that a user of latches needs, beside the permissions for messages.
-	aclLatch = "+evalsha +eval +decr +exists +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
+	aclLatch = "+evalsha +eval +decr +get +set +del +pexpire +pttl +time ~orders:* ~holdfast_latch:{orders:* " +
 		"&redisson_countdownlatch__channel__{orders:*"
 	// A user of elections needs those of fair locks and these.
 	aclElection = "~holdfast_election:{orders:* ~holdfast_election__channel:{orders:* &holdfast_election__channel:{orders:*"

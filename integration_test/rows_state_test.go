@@ -31,7 +31,7 @@ var scriptKeys = map[string]string{
 	"PLACES": "holdfast_semaphore_places:{orders:42}", "WANTS": "holdfast_semaphore_wants:{orders:42}",
 	"SEMCHANNEL": "redisson_sc:{orders:42}",
 	"SAID":       "holdfast_election:{orders:42}", "ELECTION": "holdfast_election__channel:{orders:42}",
-	"CALL": "holdfast_latch:{orders:42}:a:h1", "LATCHCHANNEL": "redisson_countdownlatch__channel__{orders:42}",
+	"CALL": "holdfast_latch:{orders:42}:a:h1", "COUNTS": "holdfast_latch:{orders:42}", "LATCHCHANNEL": "redisson_countdownlatch__channel__{orders:42}",
 	"TAGGED": "{orders:42}", "KEY": "stock:7", "LAST": "holdfast_fence:{stock:7}",
 }
 

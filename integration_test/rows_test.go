@@ -164,10 +164,10 @@ var scripts = map[string]struct {
 	"election_release":  {lua.ElectionRelease, fairKeys + " SAID ELECTION", "owner=c:h1 by=PUBLISH claim=1s keep=1h run..."},
 	"election_renew":    {lua.ElectionRenew, "LOCK TOKEN SAID", "owner=c:h1 lease=30s keep=1h said"},
 
-	"latch_set":    {lua.LatchSet, "LOCK CALL", "count=3 " + latchArgs},
-	"latch_count":  {lua.LatchCount, "LOCK CALL", "-=- " + latchArgs},
-	"latch_delete": {lua.LatchDelete, "LOCK CALL", "-=- " + latchArgs},
-	"latch_look":   {lua.LatchLook, "LOCK", ""},
+	"latch_set":    {lua.LatchSet, "LOCK CALL COUNTS", "count=3 " + latchArgs},
+	"latch_count":  {lua.LatchCount, "LOCK CALL COUNTS", "-=- " + latchArgs},
+	"latch_delete": {lua.LatchDelete, "LOCK CALL COUNTS", "-=- " + latchArgs},
+	"latch_look":   {lua.LatchLook, "LOCK COUNTS", ""},
 
 	"sem_acquire": {lua.SemAcquire, semKeys,
 		"permits=3 owner=u:h7 n=1 lease=30s keep=1h again=0 place=0 claim=2s by=PUBLISH " + inTime},
@@ -187,7 +187,7 @@ var scripts = map[string]struct {
 
 const (
 	fairKeys  = "LOCK TOKEN ORDER ENDS CHANNEL"
-	semKeys   = "LOCK PERMITS TOKEN LINE PLACES WANTS SEMCHANNEL"
+	semKeys   = "LOCK PERMITS TOKEN LINE PLACES WANTS SEMCHANNEL COUNTS"
 	inTime    = "until=9000000000000000"
 	startArgs = "owner=a lease=30s keep=1h again=0 block=1 " + inTime + " start=60 ends=60"
 	latchArgs = "stay=60s " + inTime + " repeats=60s by=PUBLISH channel=redisson_countdownlatch__channel__{orders:42}"

@@ -91,7 +91,7 @@ its stay is over
 	overReads7 | rw_read owner=u:h9 | 1 5000 5000 clock | same LOCK{mode=read u:h7=1 u:h9=1}/60s READS:u:h9=1/30s |
 	if stays <= 0 then => if false then
 its stay is over, and a writer waits
-	overReads7 waits8 | rw_read owner=u:h9 | 0 ttl:40s 5000 u:h8 | same LOCK{mode=read u:h7=1}/60s |
+	overReads7 waits8 | rw_read owner=u:h9 | 0 ttl:40s 5000 -2 u:h8 | same LOCK{mode=read u:h7=1}/60s |
 	call('HSET', name, 'mode', mode) else => else
 its stay is over, and nobody reads
 	LOCK{mode=write u:h07:write=till@-1}/60s TOKEN=5000/20s | rw_read owner=u:h9 | 1 5000 5000 clock |
@@ -142,9 +142,15 @@ free
 read
 	readBy79 WRITERS(u:h8@-1)/90s | rw_state | 1 read ttl:60s 5000 '' u:h7 1 ttl:60s u:h9 2 ttl:45s | same |
 	local left = reply[3] => local left = 1 reply[3] = 1
+read by one who is alive
+	LOCK{mode=read u:h7=1 r:1=2 u:h9=1}/60s TOKEN=5000/20s READS:r:1=1/45s | rw_state | 1 read ttl:60s 5000 '' r:1 2 ttl:45s |
+	same | if writes or left > 0 then => if true then
+read by nobody who is alive
+	LOCK{mode=read u:h7=1 u:h9=1}/60s TOKEN=5000/20s | rw_state | 0 5000 '' | same |
+	if mode == 'read' and #reply == 5 then return {0, token, waiting} end =>
 written
 	bothBy7 | rw_state | 1 write ttl:60s 5000 '' u:h7:write 1 ttl:60s u:h7 1 ttl:40s | same |
-	elseif not writes then => elseif false then
+	elseif not writes then\n      left = 0 => elseif false then
 no read-write lock
 	heldByB | rw_state | !HOLDFAST | same | if not known or fields > 1025 then => if fields > 1025 then
 a mode of somebody else's
@@ -154,9 +160,12 @@ two of three
 	LOCK{mode=read u:h7=1 u:h9=2 u:h8=1}/60s TOKEN=5000/20s READS:u:h7=1/60s READS:u:h8=1/20s READS:u:h9=1/45s
 	  LISTEN(rw) | rw_force u:h7 u:h9 u:h5 | 1 | same -READS:u:h7 -READS:u:h9 LOCK{mode=read u:h8=1}/60s TOLD(rw:1) |
 	for n = 1, math.min(count, 16) do => for n = 1, 0 do
+all who are alive
+	LOCK{mode=read u:h7=1 u:h9=1}/60s TOKEN=5000/20s READS:u:h7=1/60s LISTEN(rw) | rw_force u:h7 | 1 |
+	TOKEN=5000/20s TOLD(rw:1) | if rest == 0 then => if call('HLEN', name) == 1 then
 all
 	LOCK{mode=read r:1=2}/60s TOKEN=5000/20s READS:r:1#2=1/200s LISTEN(rw) | rw_force r:1 | 1 |
-	TOKEN=5000/20s TOLD(rw:1) | if call('HLEN', name) == 1 and => if false and
+	TOKEN=5000/20s TOLD(rw:1) | if rest == 0 then call('DEL', name) end =>
 somebody else
 	readBy7 LISTEN(rw) | rw_force u:h9 | -1 | same | if found == 0 then => if false then
 `)

@@ -36,10 +36,10 @@ the owner writes, and another waits
 	writeBy7 waits8 | rw_read | 1 5000 5000 clock | same LOCK{mode=write u:h7:write=1 u:h7=1}/60s READS:u:h7=1/30s |
 	not held[2] and not held[3] and => not held[2] and
 a writer waits
-	readBy9 waits8 | rw_read | 0 ttl:40s 5000 u:h8 | same |
+	readBy9 waits8 | rw_read | 0 ttl:40s 5000 -2 u:h8 | same |
 	if writer then return {0, place => if false then return {0, place
 a writer waits for a free lock
-	TOKEN=5000/20s waits8 | rw_read | 0 ttl:40s 5000 u:h8 | same |
+	TOKEN=5000/20s waits8 | rw_read | 0 ttl:40s 5000 -2 u:h8 | same |
 	if not held[2] and not held[3] and ( => if mode and not held[2] and not held[3] and (
 a writer waits, and the owner reads
 	readBy9 waits8 | rw_read owner=u:h9 | 1 5000 5000 clock | same |
@@ -51,7 +51,7 @@ a writer waits, the one of the ticket has written
 	readBy9 waits8 | rw_read ticket=4999 | 1 5000 5000 clock | same LOCK{mode=read u:h9=1 u:h7=1}/60s READS:u:h7=1/30s |
 	tonumber(last or 0) <= tonumber(ARGV[5]) => true
 a writer waits, the one of the ticket has not written
-	readBy9 waits8 | rw_read ticket=5000 | 0 ttl:40s 5000 u:h8 | same |
+	readBy9 waits8 | rw_read ticket=5000 | 0 ttl:40s 5000 -2 u:h8 | same |
 	tonumber(last or 0) <= tonumber(ARGV[5]) => tonumber(last or 0) < tonumber(ARGV[5])
 a lock of another kind
 	heldByB | rw_read | 0 ttl:10s 4999 b | same | if fields > 0 then => if fields > 0 and mode then

@@ -2,7 +2,7 @@ package integration_test
 
 var semAcquireRows = table(`
 nothing is known
-	nothing | sem_acquire | 1 clock clock clock | LOCK=2/30d TOKEN=clock/1h PERMITS(u:h7+30s)/30d |
+	nothing | sem_acquire | 1 clock clock clock | LOCK=2/30d TOKEN=clock/1h PERMITS(u:h7+30s)/30d COUNTS=semaphore/30d |
 	tonumber(ARGV[1]) - call('ZCARD', permits) => 7
 several
 	threeFree | sem_acquire permits=9 n=2 place=15s | 1 clock clock clock |
@@ -138,7 +138,7 @@ a claim has ended
 	LOCK=1/60s TOKEN=5000/20s PERMITS(u:h7@-1 v:h9@60s)/60s PLACES(u:h7!@-500)/60s | sem_release owner=v:h9 | 1 |
 	same -PERMITS LOCK=3/60s PLACES(u!+0)/60s | call('ZADD', places, -now, id) => call('ZREM', places, id)
 the number is gone
-	PERMITS(u:h7@40s v:h9@60s)/60s | sem_release | 1 | LOCK=2/30d PERMITS(v:h9@60s)/60s |
+	PERMITS(u:h7@40s v:h9@60s)/60s | sem_release | 1 | LOCK=2/30d PERMITS(v:h9@60s)/60s COUNTS=semaphore/30d |
 	if n > 0 and tonumber(known or nil) then => if n > 0 then
 `)
 
@@ -186,7 +186,7 @@ fewer than are out
 	LOCK=-2/30d TOKEN=5000/20s PERMITS(v:h9@60s v:h9/2@60s v:h9/3@60s)/30d PLACES(call!+0)/60s TOLD(permits:u:h8/-) |
 	if wanted > free and wanted > all() then => if false then
 nothing is known
-	nothing | sem_set | 1 | LOCK=5/30d PLACES(call!+0)/60s |
+	nothing | sem_set | 1 | LOCK=5/30d PLACES(call!+0)/60s COUNTS=semaphore/30d |
 	call('SET', name, free, 'PX', remembered) => call('SET', name, free)
 another has set another number since
 	threeBy9 PLACES(call!@-500)/60s | sem_set | 1 |
@@ -194,6 +194,12 @@ another has set another number since
 	if not call('ZSCORE', places, this) then => if true then
 too late
 	threeBy9 | sem_set until=1000000000000000 | -2 clock | same | #limit == #clock and limit < clock => false
+a latch
+	threeFree COUNTS=latch/60s | sem_set | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
+a latch
+	threeFree COUNTS=latch/60s | sem_acquire | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
+a latch
+	threeFree COUNTS=latch/60s | sem_state | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
 free
 	nothing | sem_state | 1 3 3 '' | nothing | known or ARGV[1] - out => known or 1
 out, and one waits

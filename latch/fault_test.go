@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -53,7 +54,7 @@ func TestAtMostOnce(t *testing.T) {
 // The control: the server that does not remember calls counts twice.
 func TestAtMostOnceControl(t *testing.T) {
 	l := newLab(t)
-	m, proxy := l.proxied(mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then"))
+	m, proxy := l.proxied(mutant.Hook(lua.LatchCount, "if known then return {1, tonumber(known), clock} end", ""))
 	set(t, m, 5)
 	count(t, m, 4)
 	proxy.On(faultproxy.Command("EVALSHA"), 1, faultproxy.DropReply)
@@ -92,37 +93,56 @@ func TestCallsAreRemembered(t *testing.T) {
 	}
 }
 
-// late has a count-down come when its latch was opened and set anew, and returns what is left of the
-// new one.
-func late(t *testing.T, hooks ...redis.Hook) string {
+// late has a count-down of a latch of so many be repeated when others have counted it down to nothing and set it
+// anew. It returns what the repeat and the others were told, and what is left of the new one.
+func late(t *testing.T, from int, hooks ...redis.Hook) (told []int, left string) {
 	t.Helper()
 	l := newLab(t)
 	m, proxy := l.proxied(hooks...)
-	set(t, m, 1)
-	_, err := m.Count(t.Context())
-	require.NoError(t, err)
+	count(t, m, 0) // the server knows the script, and the client the server's clock
+	set(t, m, from)
 	rule := proxy.On(func(args []string) bool {
 		return strings.EqualFold(args[0], "evalsha") && len(args) > 4 && strings.Contains(args[4], "holdfast_latch:")
 	}, 1, faultproxy.DropReply)
-	counted := make(chan error, 1)
+	counted := make(chan int, 1)
 	proxy.DelayRequest(func(args []string) bool { return rule.Count() > 0 && strings.EqualFold(args[0], "evalsha") }, 1, time.Hour)
 	go func() {
-		_, err := m.CountDown(context.Background())
-		counted <- err
+		n, err := m.CountDown(context.Background())
+		assert.NoError(t, err)
+		counted <- n
 	}()
 	other := l.process()
-	eventually(t, "counted, and the answer is lost", func() bool { return l.rdb.Exists(t.Context(), l.name).Val() == 0 })
+	eventually(t, "counted, and the answer is lost", func() bool { return l.left() == from-1 })
+	for l.left() > 0 {
+		n, err := other.CountDown(t.Context())
+		require.NoError(t, err)
+		told = append(told, n)
+	}
 	set(t, other, 3)
 	proxy.Clear() // the repeat comes now
-	require.NoError(t, <-counted)
-	return l.rdb.Get(t.Context(), l.name).Val()
+	return append(told, <-counted), l.rdb.Get(t.Context(), l.name).Val()
 }
 
-// A repeat of a call that has opened a latch does not count when that is set anew.
+// left is what the key of the latch says.
+func (l *lab) left() int {
+	n, _ := l.rdb.Get(context.Background(), l.name).Int()
+	return n
+}
+
+// A repeat of a call does not count when the latch was opened and set anew, and is told what the first was told:
+// one of the callers that count is told 0, and not two or none.
 func TestLateRepeat(t *testing.T) {
-	require.Equal(t, "3", late(t))
-	// The control: the server that does not remember it.
-	require.Equal(t, "2", late(t, mutant.Hook(lua.LatchCount, "if call('EXISTS', this) == 1 then", "if false then")))
+	const memory = "if known then return {1, tonumber(known), clock} end"
+	for from, want := range map[int][]int{1: {0}, 2: {0, 1}, 3: {1, 0, 2}} {
+		told, left := late(t, from)
+		require.Equal(t, want, told)
+		require.Equal(t, "3", left)
+	}
+	// The controls: the server that does not remember it, and one that remembers the call and not its answer.
+	_, left := late(t, 1, mutant.Hook(lua.LatchCount, memory, ""))
+	require.Equal(t, "2", left)
+	told, _ := late(t, 1, mutant.Hook(lua.LatchCount, "tonumber(known)", "tonumber(call('GET', name))"))
+	require.Equal(t, []int{3}, told, "nobody is told that it is open")
 }
 
 // overtaken has a request of an operation on a latch that is not to be changed by it be kept by the

@@ -4,17 +4,23 @@
 //
 // What it promises:
 //
-//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late.
-//     The server remembers a call for a time in which repeats of it may come.
+//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late. It
+//     returns what that one count has left: so of the calls that count a latch down exactly one is told
+//     0, unless it is told nothing. The server remembers a call and its answer for a time in which
+//     repeats of it may come.
 //   - Nobody sleeps on when the latch is open: after the last CountDown, after Delete, when the latch
 //     has ended, and when messages were lost with a connection. Waiters are woken by a message, one
 //     for each client, however many wait there.
 //   - A latch opens once. It may then be set anew, and repeats of calls from before do not count.
 //   - Every key has an end. A latch of which nothing is heard ends after a day, or after the time
 //     that [holdfast.Lease] says. Set and CountDown are words; Wait and Count are none.
+//   - A name is a latch or a semaphore. Whichever comes second is refused with an error: the key of
+//     both is a number, so another key says what counts it.
 //
 // # Not promised
 //
+//   - That a semaphore of Redisson's is refused, or a latch of Redisson's by a semaphore. Its clients do
+//     not say what counts the number.
 //   - That everybody has counted when Wait returns nil. A latch that was never set is open, and so is
 //     one that was deleted, that has ended, or that the server has lost. Set it before anybody may
 //     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
@@ -113,8 +119,8 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	return err == nil && o.Reply.Int(0) == 1, err
 }
 
-// CountDown counts down by one, and returns what is left. 0 says that the latch is open, as it is if
-// it was never set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
+// CountDown counts down by one, and returns what it has left, also if the call was repeated after
+// others had counted. 0 says that it has opened the latch, or that none was set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
 // counted, and call it again only if counting twice does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	o, err := l.change(ctx, "count down", lua.LatchCount, 0)
@@ -168,7 +174,7 @@ func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count
 	server, this := c.Server(), l.keys.Call(c.NewOwnerID(false))
 	more := kind.Millis(2*c.Session().Budget()) + 10_000
 	o, err := l.asker.Query(ctx, engine.Changes, func(publish string) lua.Call {
-		return script.Call(l.keys.Name, this, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
+		return script.Call(l.keys.Name, this, l.keys.Counts, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
 	})
 	if err != nil {
 		return o, l.fail(op, err)
@@ -188,7 +194,7 @@ func (l *Latch) channel() string {
 // look asks what is left, and for how long the latch lasts without a word; negative: it does not
 // end.
 func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err error) {
-	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name) })
+	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name, l.keys.Counts) })
 	if err != nil {
 		return 0, 0, err
 	}

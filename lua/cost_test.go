@@ -95,10 +95,10 @@ func costs() []costly {
 		{lua.RwState, 1, []any{"x", token, "writers"}, nil},
 		{lua.RwForce, 1, []any{"x", channel}, []any{"-", "PUBLISH", owner}},
 		{lua.RwForceWriter, 2, []any{"x", channel, "writers", token}, []any{owner, "PUBLISH", ""}},
-		{lua.LatchSet, 1, []any{"y", "call"}, []any{3, lease, "9007199254740991", 1000, "PUBLISH", channel}},
-		{lua.LatchCount, 1, []any{"y", "call"}, []any{0, lease, "9007199254740991", 1000, "PUBLISH", channel}},
-		{lua.LatchDelete, 1, []any{"y", "call"}, []any{0, 0, "9007199254740991", 1000, "PUBLISH", channel}},
-		{lua.LatchLook, 1, []any{"y"}, nil},
+		{lua.LatchSet, 1, []any{"y", "call", "counts"}, []any{3, lease, "9007199254740991", 1000, "PUBLISH", channel}},
+		{lua.LatchCount, 1, []any{"y", "call", "counts"}, []any{0, lease, "9007199254740991", 1000, "PUBLISH", channel}},
+		{lua.LatchDelete, 1, []any{"y", "call", "counts"}, []any{0, 0, "9007199254740991", 1000, "PUBLISH", channel}},
+		{lua.LatchLook, 1, []any{"y", "counts"}, nil},
 		{lua.ElectionAnnounce, 1, []any{"x", "said", channel}, []any{owner, "7", "value", keep, "SPUBLISH"}},
 		{lua.ElectionLeader, 1, []any{"x", "said"}, nil},
 		{lua.ElectionRenew, 1, []any{"x", token, "said"}, []any{owner, lease, keep}},
@@ -121,6 +121,11 @@ func costs() []costly {
 		list = append(list, many, manyCosts(n))
 	}
 	return list
+}
+
+// costsOf are the calls of one script.
+func costsOf(s *lua.Script) []costly {
+	return slices.DeleteFunc(costs(), func(c costly) bool { return c.script != s })
 }
 
 // manyCosts is a call of the script for many, with as many acquisitions as releases, or one more.

@@ -196,6 +196,11 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 				"live:h7")
 		},
 		"state": func() (int, int) { return c.run(lua.FairState) },
+		"inspect": func() (int, int) {
+			look := costsOf(lua.Inspect)[0]
+			keys := append([]any{c.keys[0], c.keys[1], c.keys[2], c.keys[3]}, look.keys[4:]...)
+			return costOf(c.t, c.rdb, "inspect", c.before+lua.Inspect.Text(), keys, look.args)
+		},
 	}
 }
 

@@ -62,7 +62,11 @@ if kind == 'hash' then
     local value, rest = '', -3
     if call('HSTRLEN', name, field) <= 64 then value = call('HGET', name, field) end
     if reads and field ~= 'mode' and not string.find(field, ':write$') then
-      rest = call('PTTL', prefix .. field .. ':rwlock_timeout:' .. (string.find(field, ':h%d+$') and 1 or value))
+      rest = redis.pcall('PTTL', prefix .. field .. ':rwlock_timeout:' .. (string.find(field, ':h%d+$') and 1 or value))
+      if type(rest) == 'table' then -- see part/readers.lua
+        if not string.find(rest.err, 'undeclared') then return rest end
+        rest = call('PTTL', name)
+      end
     end
     content[#content + 1], content[#content + 2], content[#content + 3] = string.sub(field, 1, 256), value, rest
   end

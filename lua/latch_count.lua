@@ -1,33 +1,39 @@
 -- latch_count: count a latch down by one.
 --
--- KEYS  1 count   2 this call, so that a repeat of it is known
+-- KEYS  1 count   2 this call, so that a repeat of it is known   3 what counts the number: 'latch', or 'semaphore'
 -- ARGV  1 -   2 how long the latch stays without a word from now on, ms   3 until when this may be executed, us by the server's clock
 --       4 how much longer than that repeats may come, ms   5 PUBLISH, SPUBLISH or publish (see announce)   6 channel
 -- Reply {1, left, time}   what is left to count. 0: the latch is open, as it is where none is set
 --       {1, left, time, error}   the same, but the announcement that it is open was refused
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
---       an error if the key holds no count
--- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what is left at that time.
+--       an error if the key holds no count, or a semaphore's
+-- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what the first got, whatever was counted or set
+-- since: so of those who count a latch down one is told that it is open, and not two or none.
 -- A call that found no latch is remembered too: of two requests the later one may come first, and when the other one comes, a latch
 -- may be set that is not its client's to count.
 -- A latch of Redisson has no end, and gets none.
-local call, name, this = redis.call, KEYS[1], KEYS[2]
+local call, name, this, counts = redis.call, KEYS[1], KEYS[2], KEYS[3]
 -- include clock
 local limit = ARGV[3]
 -- include late
+local known = call('GET', this)
+if known then return {1, tonumber(known), clock} end
 local stands = call('GET', name)
-local left = stands or '0'
+-- include latch
+local left = stands or '1'
 left = not string.find(left, '[^%d-]') and tonumber(left)
 if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
-if call('EXISTS', this) == 1 then return {1, math.max(left, 0), clock} end
-local outcome = '1'
+local outcome = string.format('%.0f', math.max(left - 1, 0))
 -- include call
 if not stands then return {1, 0, clock} end
 local ttl = call('PTTL', name)
-if ttl >= 0 and ttl < tonumber(ARGV[2]) then call('PEXPIRE', name, ARGV[2]) end
+if ttl >= 0 and ttl < tonumber(ARGV[2]) then
+  call('PEXPIRE', name, ARGV[2])
+  call('PEXPIRE', counts, ARGV[2])
+end
 left = call('DECR', name)
 if left > 0 then return {1, left, clock} end
-call('DEL', name)
+call('DEL', name, counts)
 local command, to, text = ARGV[5], ARGV[6], '0'
 -- include announce
 return {1, 0, clock, type(sent) == 'table' and sent.err or nil}

@@ -1,12 +1,14 @@
 -- latch_look: what is left to count.
 --
--- KEYS  1 count
+-- KEYS  1 count   2 what counts the number: 'latch', or 'semaphore'
 -- ARGV  none
 -- Reply {1, left, pttl}   0: the latch is open, or was never set; pttl in ms, -1 if the key has no time to live
---       an error if the key holds no count
+--       an error if the key holds no count, or a semaphore's
 -- Reads only; both are of one moment.
-local left = redis.call('GET', KEYS[1])
-if not left then return {1, 0, -2} end
-left = not string.find(left, '[^%d-]') and tonumber(left)
-if not left then return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' does not hold a count') end
-return {1, math.max(left, 0), redis.call('PTTL', KEYS[1])}
+local call, name, counts = redis.call, KEYS[1], KEYS[2]
+local stands = call('GET', name)
+if not stands then return {1, 0, -2} end
+-- include latch
+local left = not string.find(stands, '[^%d-]') and tonumber(stands)
+if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
+return {1, math.max(left, 0), call('PTTL', name)}

@@ -5,7 +5,8 @@
 -- Reply {1}           some of them read, and do so no more
 --       {1, error}    the same, but the announcement was refused
 --       {-1}          none of them read; nothing was changed
--- Atomic, and harmless when repeated: who came later is not among them.
+-- Atomic, and harmless when repeated: who came later is not among them. If only readers are left whose leases have ended, the lock is
+-- free, also for clients of Redisson.
 local call = redis.call
 local name, command, found = KEYS[1], ARGV[2], 0
 -- include timeouts
@@ -14,7 +15,10 @@ for i = 3, #ARGV do
   if count then
     call('HDEL', name, ARGV[i])
     if string.find(ARGV[i], ':h%d+$') then count = 1 end
-    for n = 1, math.min(count, 16) do call('DEL', prefix .. ARGV[i] .. ':rwlock_timeout:' .. n) end
+    for n = 1, math.min(count, 16) do
+      local gone = redis.pcall('DEL', prefix .. ARGV[i] .. ':rwlock_timeout:' .. n)
+      if type(gone) == 'table' and not string.find(gone.err, 'undeclared') then return gone end -- see part/readers.lua
+    end
     found = found + 1
   end
 end
@@ -27,6 +31,10 @@ if mode == 'write' then
   -- include clock
   -- include stay
 end
-if call('HLEN', name) == 1 and call('HEXISTS', name, 'mode') == 1 then call('DEL', name) end
+if mode == 'read' then
+  local one = true
+  -- include readers
+  if rest == 0 then call('DEL', name) end
+end
 -- include free
 return {1}

@@ -7,7 +7,8 @@
 --       5 the ticket of the first refusal, empty if there was none   6 the name by which the owner writes, empty if it does not, or by ARGV[1]
 -- Reply {1, token, token, time}  granted: the owner reads once. The token is that of the last write, or the server's time if none is
 --                     known, as decimal text
---       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or has left a lock that stays taken for so long, or waits to write, whose place counts for so long
+--       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or has left a lock that stays taken for so long
+--       {0, ms, ticket, -2, owner}   nobody writes, but this owner waits to write, and its place counts for so long
 --       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the lease
@@ -40,7 +41,7 @@ end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not held[2] and not held[3] and (ARGV[5] == '' or tonumber(last or 0) <= tonumber(ARGV[5])) then
   -- include waiting
-  if writer then return {0, place - now, ARGV[5] ~= '' and ARGV[5] or last or '0', writer} end
+  if writer then return {0, place - now, ARGV[5] ~= '' and ARGV[5] or last or '0', -2, writer} end
 end
 -- The end of the hash comes first where there is one, because Redis allows that when out of memory, and then allows what is behind it.
 local left = call('PTTL', name)

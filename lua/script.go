@@ -73,10 +73,10 @@ var (
 	ElectionRenew    = load("election_renew", 3)
 
 	// Of the latch.
-	LatchSet    = load("latch_set", 2)
-	LatchCount  = load("latch_count", 2)
-	LatchDelete = load("latch_delete", 2)
-	LatchLook   = load("latch_look", 1)
+	LatchSet    = load("latch_set", 3)
+	LatchCount  = load("latch_count", 3)
+	LatchDelete = load("latch_delete", 3)
+	LatchLook   = load("latch_look", 2)
 
 	// Of those who look at locks of all kinds, and put an end to one owner's.
 	Inspect    = load("inspect", keys.InspectKeys)
@@ -86,7 +86,7 @@ var (
 	Fence = load("fence", 2)
 )
 
-const fairKeys, semKeys = 5, 7
+const fairKeys, semKeys = 5, 8
 
 // Script is one script and the hash by which the server knows it.
 type Script struct {

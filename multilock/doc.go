@@ -43,7 +43,8 @@
 //   - two permits of one semaphore: two owners of one each would wait for each other. A
 //     multilock takes one; get more by Acquire of the semaphore;
 //   - two kinds or sides of lock with one name on one client, and one lock by way of two clients:
-//     each would wait for the other;
+//     each would wait for the other; nor a quorum lock beside a lock of its name on one of its masters,
+//     or beside another quorum lock of its name that has a master in common with it;
 //   - a multilock that is wrapped in another type, because its members cannot be seen.
 //
 // [New] asks each member which lock it is, by a TryLock under a context that has ended and with an

@@ -218,3 +218,25 @@ func TestPermits(t *testing.T) {
 		require.ErrorContains(t, err, remedy)
 	}
 }
+
+// TestOneNameAtAMaster: a quorum lock and a lock of its name on one of its masters wait for each other, and so
+// do two quorum locks that have masters in common. They are refused, by whatever clients.
+func TestOneNameAtAMaster(t *testing.T) {
+	var clients, others []*holdfast.Client
+	for _, srv := range redistest.StartMasters(t, 3) {
+		clients = append(clients, newClient(t, srv.Client(t), nil))
+		others = append(others, newClient(t, srv.Client(t), nil))
+	}
+	apart := newClient(t, redistest.Start(t).Client(t), nil)
+	quorum := redlock.New(clients, "a")
+	for what, locks := range map[string][]holdfast.Locker{
+		"one of its masters": {quorum, rlock.New(clients[2], "a")}, "by another client": {fairlock.New(others[1], "a"), quorum},
+		"two of its masters": {quorum, redlock.New([]*holdfast.Client{others[0], clients[1], apart}, "a")},
+	} {
+		_, err := multilock.New(locks...).Lock(t.Context(), holdfast.Wait(0))
+		require.ErrorIs(t, err, holdfast.ErrInvalid, what)
+		require.ErrorContains(t, err, "another name", what)
+	}
+	h := lock(t.Context(), t, multilock.New(quorum, rlock.New(clients[0], "b"), rlock.New(apart, "a")))
+	unlock(t, h)
+}

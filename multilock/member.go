@@ -128,6 +128,9 @@ func (m *member) collides(other member) (same bool, err error) {
 		err = fmt.Errorf("%q is given as %s and as %s, which exclude each other; use one kind for a name", m.name, other.kind, m.kind)
 	case m.where == other.where && m.where != "":
 		err = fmt.Errorf("%q at %s is given by way of two clients, and would wait for itself; use one client", m.name, m.where)
+	case a.Meets(b):
+		err = fmt.Errorf("%q is given as %s and as %s, which exclude each other at a server that both ask; use one of them, or another name",
+			m.name, other.kind, m.kind)
 	default:
 		return false, nil
 	}

@@ -10,7 +10,7 @@
 //   - An owner that reads and wants to write would wait for itself. Lock returns [ErrUpgrade] at
 //     once. Unlock the read hold first, and read again under the write hold.
 //   - A writer that waits holds back new readers: those that come after it wait too, except those
-//     that re-enter. A reader lets at most one waiting writer go first, and then competes with
+//     that re-enter. A read of its own owner is granted together with the write. A reader lets at most one waiting writer go first, and then competes with
 //     writers as those who wait for an rlock do. A writer that stops waiting lets the readers in at
 //     once; one that died does so within five seconds.
 //   - All readers that wait are woken together.
@@ -37,7 +37,8 @@
 //     and its time of [holdfast.HoldAtLeast] is over: it may wait until that owner renews its lease.
 //   - That a writer notices within a moment that the last reader has died. It looks every two
 //     seconds, and when the longest lease that it was told of has ended. Of more than 256 readers it
-//     does not look at each lease: it waits until the lock ends as a whole.
+//     does not look at each lease: it waits until the lock ends as a whole. So it does on a server that
+//     refuses scripts the keys that they do not declare, since others' leases cannot be declared.
 //
 // # Cost
 //

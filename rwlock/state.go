@@ -15,9 +15,9 @@ import (
 // State is a lock as the server sees it at one moment.
 type State struct {
 	Writing bool // somebody writes; else all holders read
-	// Holders are those who have the lock, in no order: the one who writes, or all who read. They
-	// include readers whose leases have ended, with nothing remaining, as long as the server has
-	// them. An owner that writes and reads is there once, as the one who writes.
+	// Holders are those who have the lock, in no order: the one who writes, or all who read. Readers
+	// whose leases have ended are not among them, also while the server still has their fields. An
+	// owner that writes and reads is there once, as the one who writes.
 	Holders []holdfast.Holder
 	Token   uint64 // of the last write; 0: none known
 	Waiters int    // writers of this library that wait, one for each client at most
@@ -67,7 +67,7 @@ func (m *RWMutex) ask(ctx context.Context) (remote.Outcome, error) {
 }
 
 // ForceUnlock frees the lock of the one who writes, or of all who read, and wakes the waiters. It
-// reports whether there was a holder. What the writer reads at the same time stays. Use it for
+// reports whether there was a holder: one of [State.Holders]. What the writer reads at the same time stays. Use it for
 // holders that are known to be dead: only fencing tokens protect from one that is alive, which works
 // on until it learns of its loss, at its next renewal.
 //

@@ -19,7 +19,7 @@ const redisson = "redisson"
 type protocol struct {
 	*fair.Protocol
 	keys  keys.Permits
-	boxed [7]any // the keys, in the order of the scripts, and boxed once: see [fair.Protocol]
+	boxed [8]any // the keys, in the order of the scripts, and boxed once: see [fair.Protocol]
 	// permits is how many there are if the server knows of none yet, as text.
 	permits any
 	boxes   kind.Boxes
@@ -36,7 +36,7 @@ func newProtocol(name string, permits int) *protocol {
 	k := keys.ForPermits(name)
 	return &protocol{
 		Protocol: fair.NewProtocol(kindName, name), keys: k, permits: permits,
-		boxed: [...]any{k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Channel},
+		boxed: [...]any{k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Channel, k.Counts},
 	}
 }
 

@@ -191,7 +191,7 @@ func TestEveryKeyEnds(t *testing.T) {
 	l.waiting(1)
 	keys, err := l.rdb.Keys(t.Context(), "*"+l.name+"*").Result()
 	require.NoError(t, err)
-	require.Len(t, keys, 5)
+	require.Len(t, keys, 6)
 	for _, key := range keys {
 		require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
 	}
@@ -199,4 +199,21 @@ func TestEveryKeyEnds(t *testing.T) {
 	require.ErrorIs(t, waits.Err(), context.Canceled)
 	unlock(t, h)
 	l.settled()
+}
+
+// TestStateOfMany: of ten thousand permits that are out 1024 are told, those that end first, and all are
+// counted.
+func TestStateOfMany(t *testing.T) {
+	l := newLab(t, 10)
+	m := l.process(nil)
+	h := take(t.Context(), t, m.Lock)
+	const fill = "for i = 1, 9999 do redis.call('ZADD', KEYS[1], 1e15 + i, 'a:h' .. i) end return 1"
+	require.NoError(t, l.rdb.Eval(t.Context(), fill, []string{l.ends()}).Err())
+	s, err := m.State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 10000, s.Permits-s.Free)
+	require.Equal(t, 1024, len(s.Holders)) // Len would print them
+	require.Equal(t, h.Owner(), s.Holders[0].Owner)
+	require.NoError(t, l.rdb.ZRemRangeByScore(t.Context(), l.ends(), "1e15", "+inf").Err())
+	unlock(t, h)
 }

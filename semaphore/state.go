@@ -21,6 +21,10 @@ type State struct {
 	// Holders are those who have permits, in no order. Count is how many. The owner of a permit of
 	// Redisson's, which has no owner, is the permit's id in hexadecimal digits. What remains of a lease
 	// without an end is the longest Duration, 292 years.
+	//
+	// They are told of 1024 permits at most, those whose leases end first: more would keep the server
+	// busy. Permits - Free is how many are out. If the counts come to less, the rest is not told, and
+	// one of the holders may have some of it.
 	Holders []holdfast.Holder
 }
 

@@ -183,8 +183,6 @@ func (j *job) open(rng *rand.Rand, ledger *workload.Ledger) (cfg workload.Config
 	rdb := j.connectTo(j.Addrs[0])
 	rdb.AddHook(j.nerves(rng).Hook())
 	rdb.AddHook(new(workload.Places))
-	cfg.Repeats = &workload.Repeats{}
-	rdb.AddHook(cfg.Repeats.Hook())
 	if !j.Fair {
 		cfg.Granted = &workload.Granted{}
 		rdb.AddHook(cfg.Granted.Hook())

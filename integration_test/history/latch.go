@@ -24,7 +24,7 @@ const (
 	setIt     step = 200 + iota // open -> set
 	isSet                       // set already
 	countIt                     // one less, and so many are left
-	countOnce                   // one less; what it said was of a repeat, and later, or nothing
+	countOnce                   // one less; it did not say how many are left
 	maybeSet                    // open -> set, or nothing
 	maybeOne                    // one less, or nothing
 	openIt                      // set -> open
@@ -93,9 +93,8 @@ func linearLatch(ops []Op, c Config) []Violation {
 	return linearize(ops, c, latchModel, func(ops []Op) sequence { return latchSteps(ops, c) })
 }
 
-// latchSteps turns operations of one latch, in the order of their calls, into what the model does. What was
-// repeated because an answer was lost says what is left when the repeat came: by then others may have counted,
-// and the latch may have been set anew.
+// latchSteps turns operations of one latch, in the order of their calls, into what the model does. A count-down
+// that was repeated says what its one count has left.
 func latchSteps(ops []Op, c Config) (list sequence) {
 	var ones, opens int
 	var last int64
@@ -122,7 +121,7 @@ func latchSteps(ops []Op, c Config) (list sequence) {
 			ones++
 			o.Grant = ones
 			list.add(maybeOne, o, Forever)
-		case o.Kind == CountDown && o.Result == OK && (o.Repeated || o.Depth < 0):
+		case o.Kind == CountDown && o.Result == OK && o.Depth < 0:
 			list.add(countOnce, o, o.Return)
 		case o.Kind == CountDown && o.Result == OK:
 			list.add(countIt, o, o.Return)

@@ -46,7 +46,6 @@ func TestLatches(t *testing.T) {
 	require.NotEmpty(t, Check(ended, Config{Stay: 10}), "before its end")
 	require.Empty(t, Check(ended, Config{Stay: 1}))
 	require.NotEmpty(t, Check(story(Latches, "set n3; count n1; count n1"), Config{}))
-	require.Empty(t, Check(story(Latches, "set n3; count n1 repeated; count n1"), Config{}), "what it says may be of a repeat")
 }
 
 // TestManyUnknown: what is not known of many calls does not make the search long.

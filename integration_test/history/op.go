@@ -98,10 +98,8 @@ type Op struct {
 	// by a client of Redisson's, which goes before others that wait, and whose permits have no tokens
 	Guest bool `json:"guest,omitempty"`
 	// it ended by the panic of a hook, or of one whose command travelled with another's
-	Panic bool `json:"panic,omitempty"`
-	// CountDown: it was sent again, so what it says may be of a later moment
-	Repeated bool `json:"repeated,omitempty"`
-	Handed   bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
+	Panic  bool `json:"panic,omitempty"`
+	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
 	Lease int64 `json:"lease,omitempty"`
 	// Lock, Try: for how long the lock is to stay taken, in nanoseconds; 0: as long as it is held

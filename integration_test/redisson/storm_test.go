@@ -72,7 +72,6 @@ type storm struct {
 	fatal     *history.Recorder // the doomed's
 	ours      *holdfast.Client  // one of them
 	places    *places
-	repeats   workload.Repeats
 	rdb       redis.UniversalClient
 	now       func() int64
 	takeUps   int
@@ -97,7 +96,6 @@ func newStorm(t *testing.T, top topology.Topology) *storm {
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(new(workload.Places))
-		rdb.AddHook(st.repeats.Hook())
 		c, err := holdfast.New(rdb, &holdfast.Options{Lease: stormLease})
 		require.NoError(t, err)
 		redistest.CloseAtEnd(t, c)
@@ -176,7 +174,7 @@ func (st *storm) workload(c *holdfast.Client) workload.Config {
 		},
 		Name: anyOf(lockNames), Think: 40 * time.Millisecond, Hold: 2 * time.Millisecond, Wait: 10 * time.Millisecond,
 		Lease: stormLease, Leases: []time.Duration{0, 15 * time.Second}, Extends: []time.Duration{20 * time.Second},
-		Plain: 8, Patience: Patience, Repeats: &st.repeats, Now: st.now,
+		Plain: 8, Patience: Patience, Now: st.now,
 	}
 }
 

@@ -132,7 +132,6 @@ func (w *World) connect(n *network) *redis.Client {
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(new(workload.Places))
-	rdb.AddHook(w.repeats.Hook())
 	if w.Kind == history.Locks && !w.Fair {
 		rdb.AddHook(w.granted.Hook())
 	}
@@ -195,6 +194,6 @@ func (w *World) actor(c *holdfast.Client, ledger *workload.Ledger, number int) w
 		Lease: w.Lease, Leases: leases, Extends: []time.Duration{w.Lease / 7, w.Lease / 2, w.Lease}, Plain: plain,
 		Staying: w.Staying, Stays: []time.Duration{w.Lease / 20, w.Lease / 4, w.Lease},
 		Keeping: w.Keeping, Keeps: []time.Duration{5 * time.Millisecond, w.Lease / 20, w.Lease / 2, 3 * w.Lease},
-		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted, Repeats: &w.repeats,
+		Patience: 10 * w.Lease, Round: w.round, Now: w.Now, Granted: granted,
 	}
 }

@@ -107,5 +107,6 @@ func (w *World) stays(key string) bool {
 	}
 	epoch, _, named := strings.Cut(key, ".")
 	_, err := strconv.Atoi(epoch)
-	return w.Kind == history.Permits && (named && err == nil || strings.HasSuffix(key, ":timeout"))
+	return w.Kind == history.Permits && (named && err == nil || strings.HasSuffix(key, ":timeout") ||
+		strings.HasPrefix(key, "holdfast_latch:"))
 }

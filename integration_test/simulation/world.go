@@ -28,7 +28,6 @@ type World struct {
 	faults  faultCounts
 	traffic sync.WaitGroup // goroutines of connections
 	granted workload.Granted
-	repeats workload.Repeats
 	work    work
 	slept   atomic.Int64 // for how long all clients did, in nanoseconds
 

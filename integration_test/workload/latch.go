@@ -46,10 +46,8 @@ func (a *Counter) round(ctx context.Context) bool {
 }
 
 func (a *Counter) countDown(ctx context.Context, l *latch.Latch) bool {
-	mark := a.Repeats.mark()
 	return a.do(l, history.Op{Kind: history.CountDown}, func(o *history.Op) (err error) {
 		o.Depth, err = l.CountDown(ctx)
-		o.Repeated = a.Repeats.since(l.Name(), mark)
 		return err
 	})
 }
@@ -90,7 +88,7 @@ func (a *Counter) do(l *latch.Latch, op history.Op, act func(*history.Op) error)
 		case err == nil && said.Result != "":
 			o.Result = said.Result
 		case err == nil && o.Kind != history.Set:
-			o.Depth, o.Repeated = said.Depth, said.Repeated
+			o.Depth = said.Depth
 		case err != nil && o.Kind == history.Wait && o.Result == history.Unknown:
 			o.Result = history.Left
 		}

@@ -64,9 +64,6 @@ type Config struct {
 	// Granted is the hook of the actor's client that tells grants of the server from hand-offs;
 	// nil: they are not told apart.
 	Granted *Granted
-	// Repeats is the hook of the actor's client that tells which count-downs were sent again; nil: that is
-	// not told.
-	Repeats *Repeats
 	// Permits is how many a semaphore has until somebody sets their number, which is to one of Sets; none: nobody does.
 	Permits int
 	Sets    []int

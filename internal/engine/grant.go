@@ -152,7 +152,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	if !watched {
 		return nil, errs.ErrClosed
 	}
-	g.turnAway()
+	g.endSibling()
 	return h, nil
 }
 

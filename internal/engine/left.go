@@ -57,7 +57,7 @@ func (g *grant) left(cause error) error {
 		return outage(WithCause(cause, failure))
 	}
 	hint := ""
-	if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") {
+	if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") && !said.Waits {
 		hint = g.base.ownHint()
 	}
 	said.Label = g.base.Client.labelOf(said.Owner)

@@ -55,6 +55,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 			}
 			return h, r.raise(b, err)
 		}
+		r.rearm()
 	}
 }
 

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -88,7 +87,3 @@ func (g *grant) missing(r *request) remote.Replicas {
 	}
 	return r.want.Replicas
 }
-
-// errAgain says that the caller has to begin anew, because the grant that it was about to join has
-// ended.
-var errAgain = errors.New("the lock was lost or released while it was handed over")

@@ -14,7 +14,8 @@ type request struct {
 	ctx    context.Context         // the caller's, from which the hold derives
 	wait   context.Context         // bounds the waiting
 	cancel context.CancelFunc      // frees what wait takes
-	refuse context.CancelCauseFunc // ends the wait; nil if nobody has to
+	whole  context.Context         // the wait, whoever ends it early by refuse; nil if nobody has to
+	refuse context.CancelCauseFunc // of that; written before the owner has a grant that was made for the request
 	once   bool                    // the server is asked once
 	late   bool                    // ctx had ended before
 	heard  bool                    // the observer has heard of it
@@ -45,3 +46,7 @@ func (b *Lock) prepare(r *request, opts []Option) error {
 }
 
 var errWaited = errors.New("waited as long as Wait allows")
+
+// errAgain says that a request has to begin anew: the grant that it was about to join has ended, or its
+// owner was granted another side of the lock, beside which it need not wait.
+var errAgain = errors.New("the lock was lost or released while it was handed over")

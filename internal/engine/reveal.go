@@ -31,6 +31,19 @@ func (b *Lock) Shares(other *Lock) bool {
 	return b.Client == other.Client && b.Key.Name == other.Key.Name && b.Key.Servers == other.Key.Servers
 }
 
+// Meets reports whether two of one name are, as far as that is known, at one server: a client's, or one of
+// the masters that grant the lock together.
+func (b *Lock) Meets(other *Lock) bool {
+	for _, one := range append([]*Client{b.Client}, b.beside...) {
+		for _, two := range append([]*Client{other.Client}, other.beside...) {
+			if at := one.Where(); one == two || at != "" && at == two.Where() {
+				return b.Key.Name == other.Key.Name
+			}
+		}
+	}
+	return false
+}
+
 // Again reports whether an owner can take the lock a second time.
 func (b *Lock) Again() bool { return !b.traits.NoReentry }
 

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -67,9 +68,11 @@ func (g *grant) refusedByItself(by string) bool {
 	return !over
 }
 
-// turnAway ends the wait of an owner for another side of a lock, if it may not have that beside the
-// grant, which is live.
-func (g *grant) turnAway() {
+// endSibling ends the wait of an owner for another side of a lock when the grant is live: either it may
+// not have that beside the grant, or it need not wait for it any more. Then it asks again, because
+// nobody else tells it: to the server, it waited for its own place, and its place in the client's line
+// is behind others, who wait for the grant.
+func (g *grant) endSibling() {
 	if !g.base.traits.Sided {
 		return
 	}
@@ -77,19 +80,27 @@ func (g *grant) turnAway() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.siblingLocked(g.base); s != nil && s.asked.refuse != nil && !s.isLive() {
-		s.asked.refuse(s.base.selfish())
+		s.asked.refuse(cmp.Or(s.base.selfish(), errAgain))
 	}
 }
 
-// refusable is a wait that can be ended by [grant.turnAway], where that may be necessary: if the
+// refusable is a wait that can be ended by [grant.endSibling], where that may be necessary: if the
 // caller's context carries an owner, and not the one that the request makes.
 func (r *request) refusable(b *Lock) {
-	if _, carried := r.ctx.Value(ownerKey{}).(*owner); !carried || r.once || b.selfish() == nil {
+	if _, carried := r.ctx.Value(ownerKey{}).(*owner); !carried || r.once || !b.traits.Sided {
 		return
 	}
-	wait, refuse := context.WithCancelCause(r.wait)
+	r.whole = r.wait
+	r.rearm()
 	cancel := r.cancel
-	r.wait, r.refuse, r.cancel = wait, refuse, func() { refuse(nil); cancel() }
+	r.cancel = func() { r.refuse(nil); cancel() }
+}
+
+// rearm is for a request that begins anew: the last attempt's wait may have been ended for that.
+func (r *request) rearm() {
+	if r.whole != nil && (r.refuse == nil || r.wait.Err() != nil) {
+		r.wait, r.refuse = context.WithCancelCause(r.whole)
+	}
 }
 
 // selfishly is the error of a request that was refused a side of a lock because of the other one that

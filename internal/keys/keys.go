@@ -76,6 +76,7 @@ type Permits struct {
 	Queue   string // sorted set: owner that waits -> when it came
 	Places  string // sorted set: owner that waits -> until when its place counts
 	Wants   string // hash: owner that waits -> how many permits it wants, if more than one
+	Counts  string // string: what counts the number, as [Latch.Counts]
 }
 
 // ForPermits returns the keys of the semaphore called name, which must have passed [Check].
@@ -83,6 +84,7 @@ func ForPermits(name string) Permits {
 	return Permits{
 		Name: name, Ends: inTag(name) + ":timeout", Channel: prefix(permitsPrefix, name), Token: prefix(tokenPrefix, name),
 		Queue: prefix(permitQueuePrefix, name), Places: prefix(permitPlacesPrefix, name), Wants: prefix(permitWantsPrefix, name),
+		Counts: prefix(latchCallPrefix, name),
 	}
 }
 
@@ -107,6 +109,7 @@ const latchChannel = "redisson_countdownlatch__channel__"
 // Latch is what there is of one latch. The count is stored under the plain name.
 type Latch struct {
 	Name    string // string: what is left to count
+	Counts  string // string: whether a latch or a semaphore counts that number; Redisson has no such key
 	Channel string // pub/sub channel on which it is announced that the latch was set or is open
 	// Sharded is the channel for sharded pub/sub. For a name with a hash tag of its own it is not
 	// Redisson's, whose channel would be in another slot: there Redisson's latches do not work.
@@ -115,7 +118,7 @@ type Latch struct {
 
 // ForLatch returns the keys of the latch called name, which must have passed [Check].
 func ForLatch(name string) Latch {
-	l := Latch{Name: name, Channel: latchChannel + "{" + name + "}"}
+	l := Latch{Name: name, Counts: prefix(latchCallPrefix, name), Channel: latchChannel + "{" + name + "}"}
 	if l.Sharded = l.Channel; strings.Contains(name, "{") {
 		l.Sharded = prefix(latchChannel, name)
 	}
@@ -123,7 +126,7 @@ func ForLatch(name string) Latch {
 }
 
 // Call is the key by which a call is remembered.
-func (l Latch) Call(id string) string { return prefix(latchCallPrefix, l.Name) + ":" + id }
+func (l Latch) Call(id string) string { return l.Counts + ":" + id }
 
 // Mailbox is the channel on which one waiter of a fair lock is called: an owner, or a client for
 // all of its own.

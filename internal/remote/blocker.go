@@ -20,6 +20,7 @@ type Blocker struct {
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
 	String  bool          // it is a string, and so a lock of another library
+	Waits   bool          // the owner does not have the lock: it waits to write, and readers that come later wait for it
 	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
 }
 
@@ -111,8 +112,11 @@ func InTheWay(millis int64, fields ...string) Blocker {
 }
 
 // RefusedBy makes a Blocker of a refusal: first the milliseconds that are left, and from i on the
-// fields of the hash.
+// fields of the hash, or what stands in their place.
 func RefusedBy(r lua.Reply, i int) Blocker {
+	if r.Int(i) == -2 {
+		return Blocker{Left: Remaining(r.Int(0)), Owner: r.Text(i + 1), Waits: true}
+	}
 	if r.Int(i) == -1 {
 		b := InTheWay(r.Int(0))
 		b.String, b.foreign = true, "holds a string, as the locks of other libraries do"
@@ -152,6 +156,8 @@ func (b Blocker) Text(age time.Duration) string {
 		owner += " (" + b.Label + ")"
 	}
 	switch {
+	case b.Waits:
+		return owner + " waits to write, and readers that come later wait until it has written"
 	case b.foreign != "" && b.Left < 0:
 		return "its key has no time to live, and " + b.foreign
 	case b.foreign != "":

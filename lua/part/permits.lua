@@ -5,6 +5,7 @@
 -- KEYS  1 free: how many permits are free   2 permits: sorted set, permit -> until when, ms of the server's clock   3 token
 --       4 queue: sorted set, owner that waits -> when it came, us   5 places: sorted set, owner -> until when its place counts, ms
 --       6 wants: hash, owner that waits -> how many permits, if more than one   7 channel
+--       8 what counts the number: 'semaphore', or 'latch'; said when the number is made, as nothing else tells the two apart
 -- 1, 2 and 7 are Redisson's (RPermitExpirableSemaphore). How many permits there are is what is free and what is out. It may be fewer
 -- than are out: then less than none is free.
 --
@@ -47,9 +48,12 @@ local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
 local free = nil -- permits
 local known = nil -- how many of them the server knew to be free; false: nothing
 
--- count finds out how many permits are free, and returns an error if the key holds no number.
+-- count finds out how many permits are free, and returns an error if the key holds no number, or a latch's.
 local function count()
   known = call('GET', name)
+  if known and call('GET', KEYS[8]) == 'latch' then
+    return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, and no semaphore')
+  end
   free = tonumber(known or nil)
   if known and not free then
     return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a number of permits: ' .. string.sub(known, 1, 60))
@@ -57,6 +61,7 @@ local function count()
   if not known then
     free = tonumber(ARGV[1]) - call('ZCARD', permits)
     call('SET', name, free, 'PX', remembered)
+    call('SET', KEYS[8], 'semaphore', 'PX', remembered)
   end
 end
 
@@ -133,6 +138,7 @@ local function stay(lease)
   if left < needed - 86400000 then -- not each time
     left = needed
     call('PEXPIRE', name, left)
+    if KEYS[8] then call('PEXPIRE', KEYS[8], left) end
   end
   local last = call('PTTL', permits)
   if last < left - 86400000 then call('PEXPIRE', permits, left) end

@@ -2,6 +2,8 @@
 -- Reads: call, name; one: whether it is enough to find one
 -- Sets:  rest: for how long the last of their leases lasts, ms, or that of the one that was found; 0 if nobody is there
 --        reader: one of them who is there; nil if nobody is, or if they are too many to be looked at
+-- Replies an error of the server's, but for one that refuses keys that are not among KEYS, as all leases of others are: who reads is
+--        known from the hash alone. There, too, all are taken for there.
 -- A reader of this library has one lease, whatever its count, and one of Redisson's has one for each. Where there is more than can be
 -- looked at, all are taken for there: the hash then lasts as long as the last renewal of any of them.
 local rest = 0
@@ -17,7 +19,11 @@ if fields <= 257 then
     looks = looks + leases
     if looks > 512 or one and rest > 0 then break end
     for n = 1, leases do
-      local left = call('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+      local left = redis.pcall('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+      if type(left) == 'table' then
+        if not string.find(left.err, 'undeclared') then return left end
+        left, looks = 0, 513
+      end
       if left > rest then rest, reader = left, owner end
     end
   end

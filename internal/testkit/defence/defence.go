@@ -130,6 +130,7 @@ var (
 	// Of a read-write lock.
 
 	Upgrade Switch // who reads and wants to write is refused, and does not wait for itself
+	OwnRead Switch // a read that waits asks again when its owner is granted the write
 
 	// Of several locks that are taken as one.
 

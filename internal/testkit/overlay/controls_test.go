@@ -97,6 +97,7 @@ var controls = map[string]string{
 	"TermEnd":  "election.TestLeaseEnds",
 
 	"Upgrade": "rwlock.TestUpgradeWhileWaiting",
+	"OwnRead": "rwlock.TestOwnReadBehindOwnWrite",
 
 	"OneOrder":     "multilock.TestTwoOrdersControl",
 	"Behind":       "multilock.TestNothingBehindIsHeldMeanwhileControl",

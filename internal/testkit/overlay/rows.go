@@ -105,6 +105,7 @@ internal/engine/owner.go
 internal/engine/replicas.go
 	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/sides.go
+	OwnRead: !s.isLive()« && (!OFF || s.base.selfish() != nil)» {
 	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
 internal/engine/state.go
 	KeptForced: if «OFF || »!recalls ||

@@ -149,6 +149,7 @@ func (m *latching) run(s *state, r request, stay uint8) answer {
 	case a.did:
 		s.judgeEffect(&before, r.kind, stay)
 		f.effects++
+		f.left = a.n
 		s.wrong.If(f.effects > 1, errTwice)
 		s.wrong.If(f.end == returned, errAfter)
 	case before.count == 0 && r.kind != set, before.count > 0 && r.kind == set:

@@ -34,7 +34,7 @@ func TestLatchModelIsLikeTheScripts(t *testing.T) {
 		"set 1", "set 0", "count", "count, told", "count idle", "delete 1", "delete 0", "repeat of set", "repeat of count",
 		"repeat of delete", "late", "look", "time passes", "Redisson counts", "Redisson sets", "Redisson deletes",
 	}, map[string]model.Defence{
-		"counts again": countOnce, "sets again": setAgain, "deletes again": deleteAgain, "only what did something": idleKept,
+		"counts again": countOnce, "says what is left now": sameAnswer, "sets again": setAgain, "deletes again": deleteAgain, "only what did something": idleKept,
 		"not for long": keptLong, "late": lateness, "set over": setOnce, "no message at zero": tellsZero,
 		"no message of a deletion": tellsDelete, "no end": staySet, "not put off": stayCount, "brought nearer": stayLonger,
 		"an end for Redisson's": stayForeign,
@@ -54,7 +54,7 @@ func (h *history) Step() string {
 	case n < 13:
 		return h.request()
 	case n == 13:
-		h.Run("look", lua.LatchLook.Call(h.Name), lua.Done, int(h.count), fidelity.Left(h.ttl))
+		h.Run("look", lua.LatchLook.Call(h.Name, h.Key("holdfast_latch")), lua.Done, int(h.count), fidelity.Left(h.ttl))
 		return "look"
 	case n == 14:
 		told := h.redissonCounts()
@@ -96,7 +96,7 @@ func (h *history) request() string {
 	}
 	script := map[uint8]*lua.Script{set: lua.LatchSet, count: lua.LatchCount, remove: lua.LatchDelete}[q.kind]
 	name := [kinds]string{set: "set", count: "count", remove: "delete"}[q.kind]
-	call := script.Call(h.Name, h.call(q.id), t.count, h.Millis(t.stay), limit.UnixMicro(), h.Millis(t.more), "PUBLISH",
+	call := script.Call(h.Name, h.call(q.id), h.Key("holdfast_latch"), t.count, h.Millis(t.stay), limit.UnixMicro(), h.Millis(t.more), "PUBLISH",
 		h.channel())
 	want := h.run(&t, q)
 	if want.status == lua.Late {

@@ -161,6 +161,7 @@ func (s *state) judgeAnswer(c int) {
 	counts := cl.op.kind == count
 	s.wrong.If(counts && f.effects == 0 && !f.idle, errMissed)
 	s.wrong.If(!counts && (cl.said == 1) != (f.effects > 0), errSaid)
+	s.wrong.If(counts && cl.said != f.left, errSaid) // 0 where it found nothing to do
 }
 
 // served is the goal: nobody waits while no latch is set. Quiet are the steps of the gate and of its
@@ -172,6 +173,7 @@ func TestLatchModelControls(t *testing.T) {
 	model.Controls(t, "latch model", latching.explore, []model.Control[latching]{
 		{"count: a repeat counts nothing", countOnce, repeats, errTwice},
 		{"the same, where the latch was set anew", countOnce, calls, errTwice},
+		{"count: and gets the reply of the first", sameAnswer, repeats, errSaid},
 		{"set: a repeat gets the reply of the first", setAgain, calls, errSaid},
 		{"delete: a repeat takes nothing away that was set since", deleteAgain, calls, errTwice},
 		{"a call that found nothing to do is remembered too", idleKept, calls, errAfter},

@@ -8,6 +8,7 @@ import (
 const (
 	// In the scripts.
 	countOnce   model.Defence = 1 << iota // count: a repeat counts nothing
+	sameAnswer                            // count: and gets the reply of the first
 	setAgain                              // set: a repeat gets the reply of the first
 	deleteAgain                           // delete: a repeat takes nothing away that was set since
 	idleKept                              // all: a call that found nothing to do is remembered too
@@ -77,7 +78,8 @@ const (
 // fate is what a call has done.
 type fate struct {
 	effects uint8
-	idle    bool // it has found nothing to do once
+	idle    bool  // it has found nothing to do once
+	left    uint8 // what its last effect has left, of a count
 	end     uint8
 }
 
@@ -185,31 +187,35 @@ func (k *keys) run(t *terms, r request) answer {
 	if r.age > t.limit && !t.off.Has(lateness) {
 		return answer{status: lua.Late}
 	}
-	again, idle, said := countOnce, k.count == 0, uint8(0)
-	switch c := k.calls[r.id]; r.kind {
+	again, idle, said := countOnce, k.count == 0, k.calls[r.id].said
+	switch r.kind {
 	case set:
-		again, idle, said = setAgain, k.count > 0 && !t.off.Has(setOnce), c.said
+		again, idle = setAgain, k.count > 0 && !t.off.Has(setOnce)
 	case remove:
-		again, said = deleteAgain, c.said
+		again = deleteAgain
 	case count:
-		said = k.count
+		if t.off.Has(sameAnswer) {
+			said = k.count
+		}
 	}
 	if k.calls[r.id].left > 0 && !t.off.Has(again) {
 		return answer{status: lua.Done, n: said}
 	}
 	if idle {
 		if !t.off.Has(idleKept) {
-			k.remember(t, r, uint8(model.Bit(r.kind == count))) //nolint:gosec // 0 or 1
+			k.remember(t, r, 0)
 		}
 		return answer{status: lua.Done}
 	}
-	k.remember(t, r, 1)
 	switch r.kind {
 	case set:
+		k.remember(t, r, 1)
 		return k.set(t)
 	case count:
+		k.remember(t, r, k.count-1)
 		return k.countDown(t)
 	}
+	k.remember(t, r, 1)
 	k.count, k.ttl = 0, 0
 	return answer{status: lua.Done, n: 1, did: true, told: !t.off.Has(tellsDelete)}
 }

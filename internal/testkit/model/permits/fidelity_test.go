@@ -134,7 +134,8 @@ func (h *history) Step() string {
 
 // call is that of a script which has all keys of the semaphore, and names of owners behind the rest.
 func (h *history) call(s *lua.Script, owners []uint8, args ...any) lua.Call {
-	all := []any{h.Name, h.permits, h.token, h.queue, h.places, h.wants, h.Channel, int(h.terms.permits)}
+	all := []any{h.Name, h.permits, h.token, h.queue, h.places, h.wants, h.Channel, h.Key("counts"),
+		int(h.terms.permits)}
 	return s.Call(slices.Concat(all, args, h.Among(owners))...)
 }
 

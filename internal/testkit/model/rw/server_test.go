@@ -362,7 +362,7 @@ func (k *server) force(off model.Defence, seen uint16) answer {
 		return answer{status: lua.Gone}
 	}
 	k.settle(off)
-	if !k.fields() {
+	if !k.fields() || k.mode == reading && k.rest() == 0 {
 		k.drop()
 	}
 	return answer{status: lua.Done, told: true}

@@ -1,0 +1,129 @@
+package rwlock_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rwlock"
+)
+
+// counting is the lock for a client of its own, and how many of its questions to read were answered.
+func (l *lab) counting() (*rwlock.RWMutex, *atomic.Int64) {
+	l.Helper()
+	rdb, asked := redistest.Shared(l.TB).Client(l.TB), new(atomic.Int64)
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		for _, cmd := range cmds {
+			if args := cmd.Args(); len(args) > 1 && args[1] == lua.RwRead.Hash() {
+				asked.Add(1)
+			}
+		}
+		return err
+	}))
+	return rwlock.New(newClient(l.TB, rdb, nil), l.name), asked
+}
+
+// ownRead has an owner wait to read and to write behind somebody whose lease is long, and another reader of
+// its client wait before it, if there is to be one. Then the server loses the lock, which nobody is told. When
+// the owner writes, it returns that hold, the wait to read, and what ends it.
+func ownRead(t *testing.T, another bool) (w *holdfast.Hold, read *kindtest.Pending, leave func()) {
+	t.Helper()
+	l := newLab(t)
+	m, asked := l.counting()
+	lock(t, l.process(&holdfast.Options{Lease: time.Hour}))
+	if another {
+		ctx, cancel := context.WithCancel(t.Context())
+		other := begin(ctx, t, m.RLock)
+		t.Cleanup(func() { cancel(); _, _ = other.Result() })
+		eventually(t, "another reader waits", func() bool { return l.listening() == 1 })
+	}
+	before := asked.Load()
+	own, leave := context.WithCancel(holdfast.WithOwner(t.Context()))
+	t.Cleanup(leave)
+	read = begin(own, t, m.RLock)
+	eventually(t, "it was refused, and listens", func() bool { return asked.Load() > before && l.listening() == 1 })
+	write := begin(own, t, m.Lock)
+	eventually(t, "it waits to write", func() bool { return l.waiting() == 1 })
+	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err())
+	return write.Hold(), read, leave
+}
+
+// TestOwnReadBehindOwnWrite: an owner that waits to write and to read has both when it is granted the
+// write, although nobody tells the read, and whoever else of its client waits to read before it.
+func TestOwnReadBehindOwnWrite(t *testing.T) {
+	for _, another := range []bool{false, true} {
+		w, read, _ := ownRead(t, another)
+		r := read.Hold()
+		require.Equal(t, w.Token(), r.Token())
+		unlock(t, r, w)
+	}
+
+	// The control: it sleeps until the lease has ended that it was told of.
+	t.Cleanup(defence.OwnRead.Without(t))
+	w, read, leave := ownRead(t, false)
+	leave()
+	require.ErrorIs(t, read.Err(), context.Canceled)
+	unlock(t, w)
+}
+
+// TestWhoWaitsToWrite: a reader that a waiting writer keeps out is told so, and not that it has the lock.
+func TestWhoWaitsToWrite(t *testing.T) {
+	l := newLab(t)
+	first := take(t.Context(), t, l.process(nil).RLock)
+	ctx, cancel := context.WithCancel(t.Context())
+	m := l.process(nil)
+	writer := begin(ctx, t, m.Lock)
+	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
+	owner := l.rdb.ZRange(t.Context(), "holdfast_rwlock_writers:{"+l.name+"}", 0, 0).Val()[0]
+	for _, m := range []*rwlock.RWMutex{m, l.process(nil)} {
+		err := refused(t.Context(), t, m.TryRLock)
+		require.ErrorContains(t, err, ": "+owner+" waits to write")
+		require.NotContains(t, err.Error(), "hold")
+	}
+	cancel()
+	require.Error(t, writer.Err())
+	unlock(t, first)
+}
+
+// TestStateOfTheDead: readers whose leases have ended are no holders, while others live and when nobody
+// does. Forced out are those who live, and then the lock is free for clients of Redisson too.
+func TestStateOfTheDead(t *testing.T) {
+	const ours, redissons = "5d1a2f5e-6a0c-4a52-9d6f-5ad55f5cfd01:h3", "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
+	l := newLab(t)
+	m := l.process(nil)
+	holders := func() (owners []string) {
+		s, err := m.State(t.Context())
+		require.NoError(t, err)
+		for _, h := range s.Holders {
+			require.Positive(t, h.Remaining)
+			owners = append(owners, h.Owner)
+		}
+		return owners
+	}
+	live := take(t.Context(), t, m.RLock)
+	require.NoError(t, l.rdb.HSet(t.Context(), l.name, ours, 1, redissons, 2).Err())
+	require.Equal(t, []string{live.Owner()}, holders())
+	// Redisson has a lease for each hold, of which the first may last longer.
+	lease := "{" + l.name + "}:" + redissons + ":rwlock_timeout:1"
+	require.NoError(t, l.rdb.Set(t.Context(), lease, 1, time.Minute).Err())
+	require.ElementsMatch(t, []string{live.Owner(), redissons}, holders())
+	forced, err := m.ForceUnlock(t.Context())
+	require.NoError(t, err)
+	require.True(t, forced)
+	require.Empty(t, l.fields())
+	require.Error(t, live.Unlock(t.Context()))
+
+	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "mode", "read", ours, 1).Err())
+	require.Empty(t, holders())
+	unlock(t, lock(t, m))
+}
