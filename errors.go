@@ -62,7 +62,8 @@ var (
 	ErrClosed = errs.ErrClosed
 	// ErrUncertain says that the operation was sent and no answer came, so it may have happened on
 	// the server. The client undoes it in the background if it can. If no server can be reached,
-	// the lease ends by itself.
+	// the lease ends by itself. Without ErrUnavailable it comes from Unlock: the lock is not held any
+	// more, and may have been lost before it was released.
 	ErrUncertain = errs.ErrUncertain
 	// ErrNotReplicated says that fewer replicas than [WithReplicas] asks for confirmed the grant in
 	// time, or that a failover lost the grant first. The lock is not held. The text says how many

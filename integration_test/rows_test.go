@@ -137,6 +137,7 @@ var scripts = map[string]struct {
 	"renew":             {lua.Renew, "LOCK TOKEN", "owner=a lease=30s keep=1h"},
 	"pass":              {lua.Pass, "LOCK TOKEN CHANNEL", "owner=a lease=30s keep=1h by=PUBLISH block=16"},
 	"state":             {lua.State, "LOCK TOKEN", ""},
+	"taken":             {lua.Taken, "TOKEN LOCK", "owner=a"},
 	"vote":              {lua.Vote, "LOCK TOKEN", "owner=a lease=30s keep=1h count=1 token=6000 until"},
 	"force":             {lua.Force, "LOCK TOKEN CHANNEL", "owner=a by=PUBLISH keep=1h seen=6000"},
 

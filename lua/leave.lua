@@ -4,7 +4,7 @@
 -- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
 -- Reply {1}           it ends then, or did before: the time to live is at most ARGV[2]
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
---       {-1}          the owner does not hold the lock; nothing was changed
+--       {-1}          the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
 -- Atomic, and harmless when repeated or late: it never lengthens, so a straggler does not put off the end that was set
 -- by the attempt after it, nor revive anything. Whoever took the lock for that long, or took it back, gave it a time to
 -- live to match, so there is nothing to lengthen.

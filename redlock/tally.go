@@ -175,9 +175,9 @@ func (e *quorumError) Unwrap() (errs []error) {
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
 // Outage reports whether the error is an outage. It is not one if the masters' own replies make it
-// useless to ask again.
+// useless to ask again, or say that others have had the lock.
 func (e *quorumError) Outage() bool {
-	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
+	return !remote.IsTaken(e) && !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
 
 func (e *quorumError) hopeless(refused func(error) bool) bool {

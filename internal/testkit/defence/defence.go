@@ -25,6 +25,7 @@ var (
 	NoRetry      Switch // go-redis does not send a script again on its own
 	Resend       Switch // an operation without an answer is sent again
 	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
+	Taken        Switch // but not if others have had the lock since: then it may have been lost before
 	Undo         Switch // an acquisition that its caller left is given back
 	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
 	Longest      Switch // and again for as long as the longest lease may stand that was asked for

@@ -12,6 +12,7 @@ var controls = map[string]string{
 	"NoRetry":       "integration_test/controls.TestControls/commands without retry",
 	"Resend":        "rlock.TestKindControls/each operation meets each fault, and happens once",
 	"RepeatedGone":  "rlock.TestKindControls/a release that finds nothing",
+	"Taken":         "rlock.TestKindControls/Unlock does not hide a loss behind a lost answer",
 	"Undo":          "rlock.TestKindControls/who leaves before the grant leaves nothing",
 	"UndoAgain":     "integration_test/controls.TestControls/undo is repeated",
 	"Longest":       "integration_test/controls.TestControls/undo goes on for the longest lease",

@@ -60,6 +60,8 @@ internal/engine/blocked.go
 internal/engine/courtesy.go
 	LetGo: if c.others <= 0« || OFF» {
 	Turns: \tc.others--«; if OFF { c.others = 0 }»
+internal/engine/field.go
+	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
 		max(g.lease, g.restLocked())
