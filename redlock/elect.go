@@ -41,6 +41,10 @@ func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 func (m *campaign) Ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
+	if late := m.won.ballot; late != nil { // it was won too late
+		m.won = election{}
+		late.withdraw(remote.Detach(wait))
+	}
 	c.on = c.on || q.rivals().lately(b.Key)
 	if d := time.Until(c.rest); d > 0 {
 		if cause := b.Pause(wait, d); cause != nil {

@@ -102,6 +102,24 @@ func TestUnlockAfterAnother(t *testing.T) {
 	require.ErrorContains(t, err, fmt.Sprintf(`the last token was "%d", and not %d`, other.Token(), h.Token()))
 }
 
+// TestTryLockTooLate: the answer to a call that asks once comes when its lease cannot be trusted any more. Nothing
+// was lost that its caller had.
+func TestTryLockTooLate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxiedTo(t, srv, patience, nil)
+	warm(t, p)
+	rule := p.proxy.On(script(lua.Acquire), 1, faultproxy.HoldReply)
+	tries := begin(t.Context(), t, p.mutex.TryLock, holdfast.Lease(50*time.Millisecond))
+	<-rule.Fired()
+	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })
+	rule.Release()
+	err := tries.Err()
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorContains(t, err, "use a longer lease")
+}
+
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
 	t.Helper()

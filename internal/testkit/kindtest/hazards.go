@@ -42,6 +42,7 @@ func hazards() []hazard {
 		{"a lease is trusted from when it was asked for", askedFor, false},
 		{"a deadline holds while the servers say nothing", deadlineHolds, false},
 		{"Unlock does not hide a loss behind a lost answer", lostBefore, false},
+		{"a grant that comes too late is asked for again", slowGrant, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})
@@ -416,5 +417,25 @@ func lostBefore(s *subject) error {
 	}
 	require.ErrorIs(s, err, holdfast.ErrUncertain)
 	require.NotErrorIs(s, err, holdfast.ErrUnavailable, "the servers have answered")
+	return nil
+}
+
+// slowGrant: the answer to a grant comes when its lease cannot be trusted any more. The lock is free all the while.
+func slowGrant(s *subject) error {
+	const lease = 500 * time.Millisecond
+	c, n := s.patient(nil)
+	s.known(c)
+	hit := n.strike(faultproxy.HoldReply)
+	waits := Begin(s.Context(), s, c.New(s.name).Lock, holdfast.Lease(lease))
+	hit.fired()
+	over, cancel := context.WithTimeout(s.Context(), lease)
+	defer cancel()
+	<-over.Done()
+	hit.clear()
+	h, err := waits.Result()
+	if err != nil {
+		return err
+	}
+	s.unlock(h)
 	return nil
 }

@@ -16,6 +16,7 @@ var controls = map[string]string{
 	"Undo":          "rlock.TestKindControls/who leaves before the grant leaves nothing",
 	"UndoAgain":     "integration_test/controls.TestControls/undo is repeated",
 	"Longest":       "integration_test/controls.TestControls/undo goes on for the longest lease",
+	"SlowGrant":     "rlock.TestKindControls/a grant that comes too late is asked for again",
 	"FreshOwner":    "rlock.TestLostAndLockedAgain/control",
 	"KindIDs":       "integration_test.TestKindsHaveIDsOfTheirOwn",
 	"OneKind":       "integration_test.TestKindsDoNotReenterEachOther",

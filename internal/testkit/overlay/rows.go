@@ -52,6 +52,7 @@ internal/engine/acquire.go
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
 internal/engine/attempt.go
+	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || g.asked.once {
 	HeadStart: if g.asked.once« || OFF» {
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
