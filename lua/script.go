@@ -30,6 +30,7 @@ var (
 	Recount         = load("recount", 1)
 	Release         = load("release", 2)
 	Leave           = load("leave", 2)
+	LeaveQueue      = load("leave", 3)
 	Renew           = load("renew", 2)
 	Pass            = load("pass", 3)
 	State           = load("state", 2)
