@@ -34,7 +34,9 @@ var (
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds
-	// the lock and did not pass on the hold's context.
+	// the lock and did not pass on the hold's context. Of a quorum of which no majority names one owner,
+	// the text has what each master said. If masters that did not answer decide who has the lock, that
+	// is a failed question.
 	//
 	// If the key is no lock (it has no time to live, or fields that are no owner), the text says
 	// what the key is. If the key clearly belongs to something else, Lock does not wait and returns

@@ -87,6 +87,11 @@ func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
 	if n.Refused && g.refusedByItself(n.By.Owner) {
 		return nil, 0, g.base.selfish()
 	}
+	if n.Refused && n.Unknown != nil {
+		g.asked.contended = true
+		g.note.failed.Store(&n.Unknown)
+		return nil, n.Again, nil
+	}
 	if n.Refused {
 		g.denied(n.Sent, n.By)
 		return nil, n.Again, n.By.Mistake(g.base.Key.Name)

@@ -422,13 +422,12 @@ func lostBefore(s *subject) error {
 
 // slowGrant: the answer to a grant comes when its lease cannot be trusted any more. The lock is free all the while.
 func slowGrant(s *subject) error {
-	const lease = 500 * time.Millisecond
 	c, n := s.patient(nil)
 	s.known(c)
 	hit := n.strike(faultproxy.HoldReply)
-	waits := Begin(s.Context(), s, c.New(s.name).Lock, holdfast.Lease(lease))
+	waits := Begin(s.Context(), s, c.New(s.name).Lock, holdfast.Lease(s.kind.Lease))
 	hit.fired()
-	over, cancel := context.WithTimeout(s.Context(), lease)
+	over, cancel := context.WithTimeout(s.Context(), s.kind.Lease)
 	defer cancel()
 	<-over.Done()
 	hit.clear()
