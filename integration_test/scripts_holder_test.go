@@ -93,19 +93,19 @@ the queue is none
 
 var takenRows = table(`
 nobody has had it
-	TOKEN=5000/20s | taken | 1 5000 0 | same | fields > => fields >=
+	TOKEN=5000/20s | taken | 1 5000 '' | same | fields > => fields >=
 no token known
-	nothing | taken | 1 0 0 | nothing | or '0' => or ''
+	nothing | taken | 1 0 '' | nothing | or '0' => or ''
 another has it
 	heldByB | taken | 1 5000 1 | same | fields > => fields > 1 +
 its own field, and that of the mode
-	LOCK{mode=read a=1}/10s TOKEN=5000/20s | taken | 1 5000 0 | same | + redis.call('HEXISTS', KEYS[2], ARGV[1]) =>
+	LOCK{mode=read a=1}/10s TOKEN=5000/20s | taken | 1 5000 '' | same | + redis.call('HEXISTS', KEYS[2], ARGV[1]) =>
 somebody else reads
 	LOCK{mode=read b=1}/10s TOKEN=5000/20s | taken | 1 5000 1 | same | fields > => fields > 1 +
 no hash
 	notALock | taken | 1 0 1 | same | type(fields) == 'table' or fields => type(fields) ~= 'table' and fields
 several may have it
-	heldByB | taken_shared | 1 5000 0 | same | if KEYS[2] then => if not KEYS[2] then others = true elseif KEYS[2] then
+	heldByB | taken_shared | 1 5000 '' | same | if KEYS[2] then => if not KEYS[2] then others = true elseif KEYS[2] then
 token of another type
 	TOKEN[x]/20s | taken | !WRONGTYPE | same | redis.call('GET', KEYS[1]) => redis.pcall('GET', 'x')
 `)
