@@ -34,15 +34,17 @@ var (
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds
-	// the lock and did not pass on the hold's context.
+	// the lock and did not pass on the hold's context. Of a quorum of which no majority names one owner,
+	// the text has what each master said. If masters that did not answer decide who has the lock, that
+	// is a failed question.
 	//
 	// If the key is no lock (it has no time to live, or fields that are no owner), the text says
 	// what the key is. If the key clearly belongs to something else, Lock does not wait and returns
 	// another error. That is so for a key that is not a hash, and for a hash without a time to live
 	// and without a field that begins like an owner.
 	ErrNotAcquired = errs.ErrNotAcquired
-	// ErrUnavailable says that no server said who has the lock: none was reached, or none could
-	// serve. An outage is not contention, see the table at [ErrNotAcquired]. So ErrUnavailable comes
+	// ErrUnavailable says that no server said who has the lock: none was reached, none could
+	// serve, or a grant came when its lease could not be trusted any more. An outage is not contention, see the table at [ErrNotAcquired]. So ErrUnavailable comes
 	// together with ErrNotAcquired only where a server refused the lock before it fell silent.
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
 	// context.Canceled, or what the context was cancelled with, as by an errgroup.
@@ -62,7 +64,8 @@ var (
 	ErrClosed = errs.ErrClosed
 	// ErrUncertain says that the operation was sent and no answer came, so it may have happened on
 	// the server. The client undoes it in the background if it can. If no server can be reached,
-	// the lease ends by itself.
+	// the lease ends by itself. Without ErrUnavailable it comes from Unlock: the lock is not held any
+	// more, and may have been lost before it was released.
 	ErrUncertain = errs.ErrUncertain
 	// ErrNotReplicated says that fewer replicas than [WithReplicas] asks for confirmed the grant in
 	// time, or that a failover lost the grant first. The lock is not held. The text says how many

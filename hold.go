@@ -49,8 +49,10 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 //     Unlock may keep the lock for the client's next holder without asking, for as long as the option
 //     says.
 //   - A lost answer. If the answer to the release was lost, the repeated release may find that the
-//     lock is not held. It cannot tell whether the first release did that. A nil error then means
-//     that the lock was held, as far as was known, when the release was first sent.
+//     lock is not held. It cannot tell whether the first release did that. Unlock then asks who has
+//     had the lock since. If nobody has, the error is nil. If another owner has, Unlock returns
+//     [ErrUncertain]: the hold may have been lost before. Redisson's owners count only while they
+//     hold the lock.
 //
 // Errors:
 //   - [ErrReleased] for a second call, which is harmless;
@@ -58,6 +60,7 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 //   - [ErrUnavailable] if Redis did not answer or could not serve, together with [ErrUncertain] if
 //     Redis may have released the lock all the same. The release is then repeated in the background
 //     until the lease has ended;
+//   - [ErrUncertain] alone after a lost answer, see above;
 //   - [ErrClosed] if the client was closed before, which has released the lock;
 //   - [ErrInvalid] for a nil or zero Hold.
 func (h *Hold) Unlock(ctx context.Context) error {

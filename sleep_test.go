@@ -53,7 +53,7 @@ func TestMachineSlept(t *testing.T) {
 	}
 }
 
-// TestMachineSleptBeforeTheAnswer: a grant whose lease ended before anybody heard of it is none.
+// TestMachineSleptBeforeTheAnswer: a grant whose lease ended before anybody heard of it is none. Who waits asks again.
 func TestMachineSleptBeforeTheAnswer(t *testing.T) {
 	for kind := range everyKind {
 		t.Run(kind, func(t *testing.T) {
@@ -68,8 +68,13 @@ func TestMachineSleptBeforeTheAnswer(t *testing.T) {
 				}
 				return err
 			}))
-			_, err := l.Lock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrLost)
+			_, err := l.TryLock(t.Context())
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			slept.Store(false)
+			h := kindtest.Lock(t, l)
+			require.True(t, slept.Load())
+			require.True(t, h.Deadline().After(time.Now()))
+			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
 }

@@ -171,7 +171,10 @@ func TestReleaseOfARunMeetsFaults(t *testing.T) {
 		}
 		third := l.waiters[2].Hold()
 		rule := proxy.On(script(lua.FairRelease), 1, fault)
-		l.drained(third, l.waiters[3], l.waiters[4])
+		require.NoError(t, kindtest.Unheard(t.Context(), third))
+		next := l.waiters[3].Hold()
+		require.Greater(t, next.Token(), third.Token())
+		l.drained(next, l.waiters[4])
 		require.Equal(t, 1, rule.Count())
 	})
 }

@@ -134,9 +134,12 @@ var scripts = map[string]struct {
 	"recount":           {lua.Recount, "LOCK", "owner=a count=2 lease=30s"},
 	"release":           {lua.Release, "LOCK CHANNEL", "owner=a by=PUBLISH"},
 	"leave":             {lua.Leave, "LOCK CHANNEL", "owner=u:h7 stay=5s by=PUBLISH"},
+	"leave_queue":       {lua.LeaveQueue, "LOCK CHANNEL ORDER", "owner=u:h7 stay=5s by=PUBLISH"},
 	"renew":             {lua.Renew, "LOCK TOKEN", "owner=a lease=30s keep=1h"},
 	"pass":              {lua.Pass, "LOCK TOKEN CHANNEL", "owner=a lease=30s keep=1h by=PUBLISH block=16"},
 	"state":             {lua.State, "LOCK TOKEN", ""},
+	"taken":             {lua.Taken, "TOKEN LOCK", "owner=a"},
+	"taken_shared":      {lua.TakenShared, "TOKEN", "owner=a"},
 	"vote":              {lua.Vote, "LOCK TOKEN", "owner=a lease=30s keep=1h count=1 token=6000 until"},
 	"force":             {lua.Force, "LOCK TOKEN CHANNEL", "owner=a by=PUBLISH keep=1h seen=6000"},
 

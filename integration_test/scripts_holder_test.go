@@ -82,6 +82,32 @@ announced by a command that is not known
 	sent = redis.pcall('PUBLISH', to, text) =>
 key of another type
 	notALock | leave | !WRONGTYPE | same | local again = call => call('PEXPIRE', name, 1000000)\nlocal again = call
+the first who waits is told to ask
+	LOCK{u:h7=1}/10s ORDER[d:h1 e:h1]/60s LISTEN(all d e) | leave_queue | 1 | same LOCK{u:h07=1}/5s TOLD(all:0 d:h1/-) |
+	KEYS[3], 0 => KEYS[3], 1
+the first who waits is Redisson's
+	LOCK{u:h7=1}/10s ORDER[r:7 e:h1]/60s LISTEN(e) | leave_queue | 1 | same LOCK{u:h07=1}/5s | KEYS[3], 0 => KEYS[3], 1
+the queue is none
+	LOCK{u:h7=1}/10s ORDER=text/60s | leave_queue | 1 | same LOCK{u:h07=1}/5s | redis.pcall('LINDEX' => redis.call('LINDEX'
+`)
+
+var takenRows = table(`
+nobody has had it
+	TOKEN=5000/20s | taken | 1 5000 '' | same | fields > => fields >=
+no token known
+	nothing | taken | 1 0 '' | nothing | or '0' => or ''
+another has it
+	heldByB | taken | 1 5000 1 | same | fields > => fields > 1 +
+its own field, and that of the mode
+	LOCK{mode=read a=1}/10s TOKEN=5000/20s | taken | 1 5000 '' | same | + redis.call('HEXISTS', KEYS[2], ARGV[1]) =>
+somebody else reads
+	LOCK{mode=read b=1}/10s TOKEN=5000/20s | taken | 1 5000 1 | same | fields > => fields > 1 +
+no hash
+	notALock | taken | 1 0 1 | same | type(fields) == 'table' or fields => type(fields) ~= 'table' and fields
+several may have it
+	heldByB | taken_shared | 1 5000 '' | same | if KEYS[2] then => if not KEYS[2] then others = true elseif KEYS[2] then
+token of another type
+	TOKEN[x]/20s | taken | !WRONGTYPE | same | redis.call('GET', KEYS[1]) => redis.pcall('GET', 'x')
 `)
 
 var renewRows = table(`

@@ -80,6 +80,8 @@ func costs() []costly {
 		{lua.Release, 1, []any{"x", channel}, []any{owner, "PUBLISH"}},
 		{lua.Release, 1, []any{"x", channel}, []any{owner, "SPUBLISH"}},
 		{lua.Leave, 1, []any{"x", channel}, []any{owner, 1000, "SPUBLISH"}},
+		{lua.LeaveQueue, 1, []any{"x", channel, "queue"}, []any{owner, 1000, "SPUBLISH"}},
+		{lua.Taken, 1, []any{token, "x"}, []any{owner}},
 		{lua.Renew, 1, []any{"x", token}, []any{owner, lease, keep}},
 		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "PUBLISH", 16}},
 		{lua.Pass, 1, []any{"x", token, channel}, []any{owner, lease, keep, "SPUBLISH", 10000}},

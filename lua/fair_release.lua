@@ -5,7 +5,7 @@
 --       5... owners that had the lock as this one's, in a run, or have left as well: their places end, and the lock of one of them
 -- Reply {1}           released
 --       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
---       {-1}          none of the owners held the lock; they have no places in the queue any more
+--       {-1}          none of the owners held the lock; they have no places in the queue any more. For a repeat see taken.lua
 -- Atomic: nobody sees the lock free while somebody waits who can be reached. Harmless when repeated: what another was handed
 -- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
 -- include fair_release

@@ -1,10 +1,10 @@
 -- leave: end a lock that is given up early, at the moment until which it was to stay taken, and wake those who sleep longer.
 --
--- KEYS  1 lock hash   2 channel
+-- KEYS  1 lock hash   2 channel   3 queue, of a lock whose waiters have places: see part/queue.lua
 -- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
 -- Reply {1}           it ends then, or did before: the time to live is at most ARGV[2]
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
---       {-1}          the owner does not hold the lock; nothing was changed
+--       {-1}          the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
 -- Atomic, and harmless when repeated or late: it never lengthens, so a straggler does not put off the end that was set
 -- by the attempt after it, nor revive anything. Whoever took the lock for that long, or took it back, gave it a time to
 -- live to match, so there is nothing to lengthen.
@@ -15,7 +15,8 @@
 -- The count is then 1. An owner without such a number keeps its name.
 --
 -- The announcement is the one of a release: who hears of it asks, is refused, and is told the new end. Who sleeps until
--- the old one would else oversleep. PEXPIRE comes first because Redis allows it when out of memory, and then allows the
+-- the old one would else oversleep. Those who have places in a queue do not hear of it; the first of them is told to ask,
+-- in the mailbox of its client. PEXPIRE comes first because Redis allows it when out of memory, and then allows the
 -- HSET behind it.
 --
 -- The key is never gone in between: where a cluster moves the slot, a script cannot make one that is missing at the source.
@@ -45,9 +46,13 @@ elseif not again then
   call('PEXPIRE', name, rest)
 end
 if ends then return {1} end
-local command, to, text = ARGV[3], KEYS[2], '0'
--- include announce
-if type(sent) == 'table' and sent.err then
-  return {1, sent.err}
+local function tell(to, text)
+  local command = ARGV[3]
+  -- include announce
+  return type(sent) == 'table' and sent.err
 end
+local refused, first = tell(KEYS[2], '0'), KEYS[3] and redis.pcall('LINDEX', KEYS[3], 0)
+local id, number = string.match(type(first) == 'string' and first or '', '^(.*):(h%d+)$')
+if id then refused = tell(KEYS[2] .. ':' .. id, number .. ' - - -') or refused end
+if refused then return {1, refused} end
 return {1}

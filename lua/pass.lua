@@ -7,7 +7,7 @@
 --       {0, heard}         released and announced. heard: how many listened; -1 if this server cannot know
 --       {0, heard, '', start}  the same, and one of them needs a head start of so many ms
 --       {0, heard, error}  released, but the announcement was refused
---       {-1}               the owner does not hold the lock; nothing was changed
+--       {-1}               the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
 -- Atomic. Repeated after a lost reply it keeps once more, or finds that the lock was released.
 -- A head start is left to the one who asked for it, and to whoever waited for that in vain.
 -- Who listens on the channel is whoever waits for the lock in another client, of this library or of Redisson, or did so a moment ago.

@@ -4,7 +4,7 @@
 -- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           given back, and announced if nobody is left, or if the lock now ends earlier, see rw_leave.lua
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
---       {-1}          the owner does not read; nothing was changed
+--       {-1}          the owner does not read; nothing was changed. For a repeat see taken.lua
 -- Atomic: nobody sees the lock free before the announcement is on its way.
 --
 -- If others are left, it is looked whether they are there only where somebody listens: else nobody waits for that, and it costs time

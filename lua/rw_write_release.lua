@@ -4,7 +4,8 @@
 -- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
 -- Reply {1}           given back, and announced
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
---       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts
+--       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts. For a repeat
+--                     see taken.lua
 -- Atomic: nobody sees the lock free before the announcement is on its way.
 --
 -- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read. Who reads

@@ -30,9 +30,13 @@ var (
 	Recount         = load("recount", 1)
 	Release         = load("release", 2)
 	Leave           = load("leave", 2)
+	LeaveQueue      = load("leave", 3)
 	Renew           = load("renew", 2)
 	Pass            = load("pass", 3)
 	State           = load("state", 2)
+	// Taken and TakenShared are for locks of all kinds; TakenShared is for those that several owners have at once.
+	Taken       = load("taken", 2)
+	TakenShared = load("taken", 1)
 
 	// Of the quorum lock, which is released, left and renewed by the scripts above.
 	Vote  = load("vote", 2)

@@ -5,7 +5,8 @@
 --       5 time to live of the token's key, ms   6... owners that have left as well: the same is done for them
 -- Reply {1}           given back
 --       {1, error}    given back, but what is free could not be handed out, or that could not be told
---       {-1}          the owners had none, or their leases had ended; they have no places in the queue any more
+--       {-1}          the owners had none, or their leases had ended; they have no places in the queue any more. For a repeat
+--                     see taken.lua
 -- Atomic: nobody sees permits free while somebody waits for them who can be reached. Harmless when repeated: what others were granted
 -- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
 local behind = 6

@@ -79,9 +79,20 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 	// The home client sends the release, because its options and its Close decide.
 	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, nil)
 	if o.Stray && o.Err == nil {
+		if o.Reply.Status == lua.Gone {
+			o.Err = b.takenAt(ctx, i)
+		}
 		o.Reply.Status = lua.Done // the attempt before may have released it
 	}
 	return o, stray || o.Stray || o.Err != nil
+}
+
+// takenAt returns an error if a master may have granted the lock to another owner before it released it for this one.
+func (b *ballot) takenAt(ctx context.Context, i int) error {
+	b.mu.Lock()
+	last := b.votes[i].token
+	b.mu.Unlock()
+	return b.q.base.Client.Session().Taken(ctx, b.q.voters[i].client.Server(), b.q.voter.Name(), b.id, last, false)
 }
 
 // undoAt has the home client repeat the release at a master until no vote can arrive any more. If

@@ -191,14 +191,14 @@ func testRivals(t *testing.T) {
 	var r rivals
 	p := &tally{answers: []answer{{reply: lua.NewReply(lua.Denied, 1, "x", "0")}}}
 	for n := range 2 * maxRivalries {
-		r.note(queue.Key{Name: strconv.Itoa(n)}, p, nil, 1, false)
+		r.note(queue.Key{Name: strconv.Itoa(n)}, p, nil, 1, false, nil)
 	}
 	require.Equal(t, maxRivalries, len(r.names))
 	require.True(t, r.lately(queue.Key{Name: "0"}))
 	require.False(t, r.lately(queue.Key{Name: strconv.Itoa(maxRivalries)}), "no room")
 	<-time.After(rivalryFor)
 	require.False(t, r.lately(queue.Key{Name: "0"}), "too long ago")
-	r.note(queue.Key{Name: "new"}, p, nil, 1, false)
+	r.note(queue.Key{Name: "new"}, p, nil, 1, false, nil)
 	require.Equal(t, 1, len(r.names))
 }
 
@@ -233,7 +233,7 @@ func TestLeadIsPassedOver(t *testing.T) {
 		p.answers[i].err = errWaiting
 	}
 	p.answers[second] = answer{reply: lua.NewReply(lua.Denied, int64(1), "x", "0")}
-	q.rivals().note(q.base.Key, p, q.voters, 2, true)
+	q.rivals().note(q.base.Key, p, q.voters, 2, true, nil)
 	third, ok := q.lead(time.Minute)
 	require.True(t, ok)
 	require.NotContains(t, []int{first, second}, third)

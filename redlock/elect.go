@@ -41,6 +41,10 @@ func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 func (m *campaign) Ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
+	if late := m.won.ballot; late != nil { // it was won too late
+		m.won = election{}
+		late.withdraw(remote.Detach(wait))
+	}
 	c.on = c.on || q.rivals().lately(b.Key)
 	if d := time.Until(c.rest); d > 0 {
 		if cause := b.Pause(wait, d); cause != nil {
@@ -69,6 +73,9 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 			a.Failed.Store(&e.err)
 		}
 		n := engine.Result{Left: cause, Sent: e.sent, Refused: e.err == nil && !e.won, By: e.by.blocker(q.need), Again: e.left}
+		if e.unknown != nil {
+			n.Unknown = e.unknown
+		}
 		switch {
 		case cause != nil:
 			return n
@@ -95,6 +102,7 @@ type election struct {
 	first, last uint64        // the tokens of this owner
 	left        time.Duration // if others hold the lock: when to try again without an announcement
 	by          rival         // that holder, as far as it is known
+	unknown     *quorumError  // why it is not known whether there is one; nil: it is
 	err         error         // the reason for which there was no majority
 }
 
@@ -111,8 +119,9 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
 		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
-			q.rivals().note(q.base.Key, p, q.voters, q.need, false)
 			e.left, e.by = e.soon(), p.rivals()[0]
+			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // this says no more than all masters did
+			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
 			return e
 		}
 		rest = without(rest, lead)
@@ -136,7 +145,7 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		e.err = &quorumError{q, p, p.votes()}
 	}
 	if p.refused() > 0 {
-		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won)
+		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won, e.unknown)
 	}
 	return e
 }
@@ -238,11 +247,13 @@ func (e *election) recentlyStarted(p *tally) bool {
 
 // contested reports whether another owner would have a majority with the vote of one more master
 // that has forgotten it. A young master that knows the token of that owner has not forgotten it.
+// The votes of the others do not count then.
 func (e *election) contested(p *tally) bool {
 	answered := p.count(func(a *answer) bool { return a.err == nil })
 	for _, rival := range p.rivals() {
-		forgot := p.count(func(a *answer) bool { return a.counts && a.reply.Text(2) != rival.token })
-		if forgot > 0 && rival.masters+1+len(p.answers)-answered >= e.q.need {
+		forgot := func(a *answer) bool { return a.counts && a.reply.Text(2) != rival.token }
+		if p.count(forgot) > 0 && rival.masters+1+len(p.answers)-answered >= e.q.need {
+			p.doubt(forgot, rival.owner)
 			return true
 		}
 	}
@@ -285,6 +296,10 @@ func (e *election) defeat(p *tally) time.Duration {
 	list := p.rivals()
 	holder := slices.IndexFunc(list, func(r rival) bool { return r.masters >= e.q.need })
 	if holder < 0 {
+		votes := &quorumError{e.q, p, p.votes()}
+		if e.by.votes = votes; p.undecided(e.q.need) {
+			e.unknown = votes
+		}
 		return e.soon()
 	}
 	e.by = list[holder]

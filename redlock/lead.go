@@ -90,6 +90,8 @@ type rivals struct {
 type rivalry struct {
 	until time.Time
 	lost  map[string]bool // masters, by their runs, that an owner without a majority holds
+	// unknown has the last answers of all masters if these did not show who has the lock; else nil.
+	unknown *quorumError
 }
 
 const (
@@ -115,6 +117,16 @@ func (r *rivals) lost(key queue.Key, run string) bool {
 	return f != nil && f.lost[run]
 }
 
+// unknown returns the answers of all masters from which it was not known whether an owner has the lock, or nil.
+func (r *rivals) unknown(key queue.Key, owner string) *quorumError {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if f := r.freshLocked(key); f != nil && f.unknown != nil && f.unknown.tally.votesFor(owner) > 0 {
+		return f.unknown
+	}
+	return nil
+}
+
 func (r *rivals) freshLocked(key queue.Key) *rivalry {
 	if f := r.names[key]; f != nil && time.Now().Before(f.until) {
 		return f
@@ -123,8 +135,9 @@ func (r *rivals) freshLocked(key queue.Key) *rivalry {
 }
 
 // note notes that the lock was refused, and the answers of its masters. If the answers show that an
-// owner has lost, the masters that it holds are not asked first.
-func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bool) {
+// owner has lost, the masters that it holds are not asked first. If they do not show who has the
+// lock, unknown has them.
+func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bool, unknown *quorumError) {
 	list := p.rivals()
 	decided := won
 	for _, rival := range list {
@@ -136,6 +149,7 @@ func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bo
 	if f == nil {
 		return
 	}
+	f.unknown = unknown
 	for i, v := range voters {
 		a, run := &p.answers[i], v.Known()
 		if a.err != nil || run == nil {

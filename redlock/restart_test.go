@@ -136,6 +136,8 @@ func TestDelayedRestart(t *testing.T) {
 			second, err := forgotten(t, knew)
 			require.Nil(t, second)
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+			require.ErrorContains(t, err, "of 5 masters agreed, and 3 have to; 1 (")
+			require.ErrorContains(t, err, "): granted, but it started ")
 		})
 	}
 }

@@ -91,12 +91,13 @@ type rival struct {
 	owner, token string
 	masters      int           // how many masters name it
 	left         time.Duration // the greatest rest of the lease at one of them; -1 if the lease has no end
+	votes        error         // what each master said, if no owner is known to have a majority
 }
 
 // blocker describes the rival for errors; need is the majority. Without an owner nothing is known.
 func (r rival) blocker(need int) remote.Blocker {
 	if r.owner == "" {
-		return remote.Blocker{Left: -1}
+		return remote.Blocker{Left: -1, Votes: r.votes}
 	}
 	ends := int64(0)
 	if r.left < 0 {
@@ -122,6 +123,29 @@ func (p *tally) rivals() (list []rival) {
 		list[at].left = max(list[at].left, remote.Remaining(a.reply.Int(0)))
 	}
 	return list
+}
+
+// votesFor is the number of masters that name another owner as the holder.
+func (p *tally) votesFor(owner string) int {
+	return p.count(func(a *answer) bool { return a.err == nil && a.reply.Status == lua.Denied && a.holder() == owner })
+}
+
+// undecided reports whether masters that failed to answer decide whether another owner has a majority.
+// (Masters that are too young to vote have answered: nobody has their votes.)
+func (p *tally) undecided(need int) bool {
+	failed := p.count(func(a *answer) bool { return a.err != nil && !errors.Is(a.err, errWaiting) })
+	missing := p.count(func(a *answer) bool { return a.err != nil })
+	return failed > 0 && slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters+missing >= need })
+}
+
+// doubt has votes not count, of masters that may have forgotten a grant to another owner.
+func (p *tally) doubt(whose func(*answer) bool, owner string) {
+	for i := range p.answers {
+		if a := &p.answers[i]; whose(a) {
+			a.counts, a.doubt = false, fmt.Errorf("granted, but it started %v ago and may have forgotten a grant to %s",
+				time.Since(a.run.Since).Round(time.Millisecond), owner)
+		}
+	}
 }
 
 // owned is the number of masters at which the other owner with the most masters holds the lock. It
@@ -175,9 +199,9 @@ func (e *quorumError) Unwrap() (errs []error) {
 func (e *quorumError) final() bool { return e.hopeless(refusal) }
 
 // Outage reports whether the error is an outage. It is not one if the masters' own replies make it
-// useless to ask again.
+// useless to ask again, or say that others have had the lock.
 func (e *quorumError) Outage() bool {
-	return !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
+	return !remote.IsTaken(e) && !e.hopeless(func(err error) bool { return errs.IsReply(err) && refusal(err) })
 }
 
 func (e *quorumError) hopeless(refused func(error) bool) bool {

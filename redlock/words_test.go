@@ -68,6 +68,30 @@ func TestMajorityRefuses(t *testing.T) {
 	unlock(t, h)
 }
 
+// TestVoteOfTheDead: one master has the vote of an owner that is gone, one is out of reach, and one is free. Whether that
+// owner has the lock is not known, as State says, and the error has what each master said.
+func TestVoteOfTheDead(t *testing.T) {
+	t.Parallel()
+	l, p, m := newParty(t, 3, nil)
+	require.NoError(t, lockOnce(t.Context(), m))
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+	l.give(0, m.Name(), "somebody:h1", time.Hour)
+	p.proxies[1].Stop()
+	_, err := m.State(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	for _, acquire := range []kindtest.Acquire{m.TryLock, m.Lock} {
+		_, err := acquire(t.Context(), holdfast.Wait(2*time.Second))
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorIs(t, err, syscall.ECONNREFUSED)
+		require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
+		require.ErrorContains(t, err, "): held by somebody:h1; 2 (")
+		require.ErrorContains(t, err, "): granted")
+	}
+	p.proxies[1].Start()
+	require.NoError(t, lockOnce(t.Context(), m), "a minority keeps nobody out")
+}
+
 // TryLock asks a majority that is out of reach once, or twice where it does not take long.
 func TestTryLockAndOutage(t *testing.T) {
 	t.Parallel()

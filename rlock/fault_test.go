@@ -2,6 +2,7 @@ package rlock_test
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"testing"
 	"time"
@@ -84,6 +85,39 @@ func TestForceUnlockForcesOne(t *testing.T) {
 	h := next.Hold()
 	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
 	unlock(t, h)
+}
+
+// TestUnlockAfterAnother: a lock was lost, another client has had it, and the answer to the release is lost.
+func TestUnlockAfterAnother(t *testing.T) {
+	t.Parallel()
+	p := newProxied(t, nil)
+	warm(t, p)
+	h := lock(t, p.mutex)
+	require.NoError(t, p.direct.Del(t.Context(), "a").Err())
+	other := lock(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
+	unlock(t, other)
+	p.proxy.On(script(lua.Release), 1, faultproxy.DropReply)
+	err := h.Unlock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	require.ErrorContains(t, err, fmt.Sprintf(`the last token was "%d", and not %d`, other.Token(), h.Token()))
+}
+
+// TestTryLockTooLate: the answer to a call that asks once comes when its lease cannot be trusted any more. Nothing
+// was lost that its caller had.
+func TestTryLockTooLate(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	p := proxiedTo(t, srv, patience, nil)
+	warm(t, p)
+	rule := p.proxy.On(script(lua.Acquire), 1, faultproxy.HoldReply)
+	tries := begin(t.Context(), t, p.mutex.TryLock, holdfast.Lease(50*time.Millisecond))
+	<-rule.Fired()
+	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })
+	rule.Release()
+	err := tries.Err()
+	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.NotErrorIs(t, err, holdfast.ErrLost)
+	require.ErrorContains(t, err, "use a longer lease")
 }
 
 // warm makes the scripts known to the server.

@@ -84,6 +84,8 @@ func TestKindControls(t *testing.T) {
 		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
 		"a lease is trusted from when it was asked for":               {without: []*defence.Switch{&defence.SendTime}},
 		"a deadline holds while the servers say nothing":              {without: []*defence.Switch{&defence.Haste}},
+		"Unlock does not hide a loss behind a lost answer":            {without: []*defence.Switch{&defence.Taken}},
+		"a grant that comes too late is asked for again":              {[]*defence.Switch{&defence.SlowGrant}, holdfast.ErrUnavailable},
 		"HoldAtLeast holds, unlocked":                                 {without: stay},
 		"HoldAtLeast holds, closed":                                   {without: stay},
 		"HoldAtLeast holds, unlocked without an answer":               {without: stay},

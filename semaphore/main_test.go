@@ -125,6 +125,7 @@ func TestKind(t *testing.T) {
 			pipe := rdb.Pipeline()
 			pipe.Del(ctx, ends(name))
 			pipe.Set(ctx, name, 0, time.Hour)
+			pipe.Incr(ctx, "redisson_lock_token:{"+name+"}")
 			pipe.ZAdd(ctx, ends(name), redis.Z{Member: kindtest.Stranger + ":h47", Score: float64(time.Now().Add(time.Hour).UnixMilli())})
 			_, err := pipe.Exec(ctx)
 			return err

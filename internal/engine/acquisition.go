@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"time"
 
@@ -78,13 +79,18 @@ func (a *Acquisition) Ask() (*Hold, error) {
 // the server's clock, how far it is, and whether the question may still arrive.
 func (a *Acquisition) Ended(o remote.Outcome) { a.entry.(*field).note(o) }
 
-// Answer gets the hold that such a question was granted, or says why there is none.
+// Answer gets the hold that such a question was granted, or says why there is none. Without a hold
+// and an error it has to be asked again.
 func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
 	n := a.entry.(*field).result(a.asked.wait, o)
 	if n.Refused {
 		return nil, n.By.Mistake(a.base.Key.Name)
 	}
-	return a.grant().conclude(n)
+	h, err := a.grant().conclude(n)
+	if a.grant().tooSlow(err) {
+		return nil, nil
+	}
+	return h, err
 }
 
 // Run is those of this client who are to have a lock after the one who got it from the server.
@@ -111,6 +117,9 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 		last = strconv.FormatUint(first+uint64(run.Len()), 10) //nolint:gosec // G115: a few
 	}
 	h, err := g.activate(sent, token, last, min(claim, want.Lease))
+	if errors.Is(err, errSlow) {
+		return nil, nil
+	}
 	g.asked.how = HandedOn
 	if err == nil && run != nil {
 		t := g.tenure

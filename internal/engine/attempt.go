@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -42,9 +43,36 @@ func (g *grant) tokens() int {
 	return 1
 }
 
-// attempt asks for the lock once. Without a hold and an error it is another's; the time returned is
-// when to ask again if nobody tells.
-func (g *grant) attempt() (*Hold, time.Duration, error) {
+// attempt asks for the lock, and again while the answers come too late. Without a hold and an error
+// it is another's; the time returned is when to ask again if nobody tells.
+func (g *grant) attempt() (h *Hold, again time.Duration, err error) {
+	for {
+		if h, again, err = g.attemptInTime(); !g.tooSlow(err) {
+			return h, again, err
+		}
+		if cause := g.base.Over(g.asked.wait); cause != nil {
+			return nil, 0, g.left(cause)
+		}
+	}
+}
+
+// tooSlow reports whether to ask again because a grant came too late: the server stood still for a
+// moment, or the lease is shorter than the way to it. In that case it never comes in time, so the
+// retry budget bounds this. The server has a grant then that is asked for once more, and lengthened.
+func (g *grant) tooSlow(err error) bool {
+	if !errors.Is(err, errSlow) || g.asked.once {
+		return false
+	}
+	g.note.failed.Store(&errSlow)
+	now := sinceStart()
+	if g.slow == 0 {
+		g.slow = now
+	}
+	return now-g.slow < g.base.Client.session.Budget()
+}
+
+// attemptInTime asks for the lock once.
+func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
 	r, owed := g.asked, &g.courtesy
 	beside, err := g.owner.beside(g.base)
 	if err != nil {
@@ -58,6 +86,11 @@ func (g *grant) attempt() (*Hold, time.Duration, error) {
 	})
 	if n.Refused && g.refusedByItself(n.By.Owner) {
 		return nil, 0, g.base.selfish()
+	}
+	if n.Refused && n.Unknown != nil {
+		g.asked.contended = true
+		g.note.failed.Store(&n.Unknown)
+		return nil, n.Again, nil
 	}
 	if n.Refused {
 		g.denied(n.Sent, n.By)

@@ -105,6 +105,9 @@ type Result struct {
 	Refused bool           // by another owner, who is named in by
 	By      remote.Blocker // who, or what, has the lock
 	Again   time.Duration  // after which to ask again if nobody tells
+	// Unknown is why it is not known who, if anyone, has a lock that was refused: servers that decide
+	// it gave no answer. Nil: it is known, or nobody has it and several want it.
+	Unknown error
 
 	Left  error // why the wait ended, if it did
 	Err   error // why there is neither a grant nor a refusal

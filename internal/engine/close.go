@@ -107,7 +107,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // ReleaseAtClose releases what a closed client held, on its own.
 func (t *Tenure) ReleaseAtClose() error {
-	if o := t.Entry.Release(context.Background(), t.end().rest); o.Err != nil {
+	if o := t.Entry.Release(context.Background(), t.end().rest); o.Err != nil && !remote.IsTaken(o.Err) {
 		return t.base.Uncertain(o)
 	}
 	return nil

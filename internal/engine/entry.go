@@ -42,6 +42,7 @@ type Entry interface {
 	LeaveUndo()
 	IsStray() bool
 	SetPlaced(placed bool)
+	noteTokens(last uint64)
 	noteUnheard()
 	tainted() bool
 	serve(id string)

@@ -67,15 +67,26 @@ func (f *field) renewal(lease time.Duration) lua.Call {
 func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
 	return f.Passed(func() remote.Outcome {
-		return s.detached(ctx, func(bool) lua.Call {
+		return f.believed(ctx, s.detached(ctx, func(bool) lua.Call {
 			return s.hander.Pass(f.id, lease, tokens, s.client.server.Publish)
-		})
+		}))
 	})
+}
+
+// believed is the outcome of a release. It is an error where a repeat did not find the owner, and others have had
+// the lock since.
+func (f *field) believed(ctx context.Context, o remote.Outcome) remote.Outcome {
+	if o.Err != nil || o.Reply.Status != lua.Gone || !o.Stray {
+		return o
+	}
+	s := f.server
+	o.Err = s.client.session.Taken(ctx, s.client.server, s.protocol.Name(), f.id, f.last.Load(), s.base.traits.Shared)
+	return o
 }
 
 // Release is [Entry.Release].
 func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
-	o := f.Released(f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) })))
+	o := f.Released(f.believed(ctx, f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()
 	}

@@ -47,7 +47,8 @@ type grant struct {
 	// leaves by its context.
 	turn chan struct{}
 
-	known int // how many answers there were in its note before it was wanted; of the goroutine that acquires
+	slow  time.Duration // when an answer first came too late, by sinceStart; 0: none did. Of the goroutine that acquires
+	known int           // how many answers there were in its note before it was wanted; of the goroutine that acquires
 
 	mu sync.Mutex // guards the rest; never held over a network call
 	// note is what is known of the lock: its own, or that of others who want the lock. Nil before it is
@@ -111,10 +112,13 @@ func (g *grant) become(id string, e Entry) {
 	g.id, g.entry = id, e
 }
 
+// errSlow is why a grant is of no use whose answer came late.
+var errSlow = errors.New("the lock was granted, and the answer came when its lease could not be trusted any more; use a longer lease")
+
 // activate makes a grant live and returns its first hold. The server keeps the grant for the time
 // stands from sent on; where that is less than the lease, a renewal asks for the rest at once.
-// activate fails if the answer came so late that the lease cannot be trusted any more, or if the
-// client was closed meanwhile.
+// activate fails with errSlow if the answer came so late that the lease cannot be trusted any more,
+// and nothing has changed then. It fails too if the client was closed meanwhile.
 func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
 	want := &g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
@@ -124,7 +128,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	now := suspend.System.Now()
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
 	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
-		return nil, errs.Both(errs.ErrLost, errors.New("the grant took longer than its lease can be trusted; use a longer lease"))
+		return nil, outage(errSlow)
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
 	if want.Count > 1 {

@@ -93,7 +93,7 @@ func TestGuestsAreMany(t *testing.T) {
 func TestGuestTurn(t *testing.T) {
 	b := &Lock{Asker: Asker{Client: new(Client)}, Key: queue.Key{Kind: "rlock", Name: "a"}}
 	turn := func(first uint64) *Tenure {
-		one := &Tenure{base: b}
+		one := &Tenure{base: b, Entry: &field{}}
 		one.begin(nil, first, 200)
 		return one
 	}

@@ -214,7 +214,7 @@ func (k *keeping) giveBack() {
 	}
 	t.noteUse()
 	o := t.Entry.Release(context.Background(), Nothing)
-	if o.Err != nil {
+	if o.Err != nil && !remote.IsTaken(o.Err) {
 		k.base.Client.opts.Logger.Warn("kept lock not given back yet", "kind", k.base.Key.Kind, "name", k.base.Key.Name,
 			"owner", t.Entry.Owner(), "error", k.base.Uncertain(o))
 	}

@@ -46,7 +46,7 @@ func (g *grant) left(cause error) error {
 	}
 	switch {
 	case news, said.stands() && !silent && failure == nil:
-	case cause == nil: // by somebody of this process
+	case cause == nil && failure == nil: // by somebody of this process
 		return errs.ErrNotAcquired
 	case !silent && failure == nil:
 		said = Word{} // it is over

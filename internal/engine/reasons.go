@@ -10,12 +10,14 @@ import (
 // outage is an ErrUnavailable with its reason.
 func outage(why error) error { return errs.Both(errs.ErrUnavailable, why) }
 
-// WithCause adds the last failure to the cause that ended a wait. An error of Redis must not hide
+// WithCause adds the last failure to the cause that ended a wait, if either is there. An error of Redis must not hide
 // behind a timeout.
 func WithCause(cause, failure error) error {
 	switch {
 	case failure == nil:
 		return cause
+	case cause == nil:
+		return failure
 	case errors.Is(failure, cause):
 		return failure
 	}

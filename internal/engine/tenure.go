@@ -91,6 +91,7 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 
 func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
+	t.Entry.noteTokens(t.last)
 	t.turn = time.Now()
 	t.look, t.free = t.turn, guestTurn-uint32(first%2)
 	if !t.base.Client.guests.near(t.base.Key, t.turn) {

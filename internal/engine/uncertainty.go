@@ -15,6 +15,7 @@ type Uncertainty struct {
 	// renewals without an answer, which may still come to the server and lengthen what this owner
 	// has then
 	unheard atomic.Int32
+	last    atomic.Uint64 // of the tokens that are the owner's, as far as is known
 
 	mu     sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
 	stray  bool       // a command may still arrive at the server
@@ -111,6 +112,9 @@ func (u *Uncertainty) Passed(run func() remote.Outcome) remote.Outcome {
 	}
 	return o
 }
+
+// noteTokens notes the last token of the owner, which grows.
+func (u *Uncertainty) noteTokens(last uint64) { u.last.Store(last) }
 
 // noteUnheard notes an extension without an answer.
 func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }

@@ -371,6 +371,7 @@ func (p *waiter) deniedLocked(q *inquiry) {
 	p.asking = nil
 	by := remote.RefusedBy(o.Reply, places.Fields)
 	l.note.Hear(o.Sent, by)
+	l.endsLocked(o.Sent, o.Reply.Int(0))
 	if by.Stays {
 		p.result = o
 		p.wakeLocked()

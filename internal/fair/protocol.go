@@ -123,7 +123,7 @@ func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua
 
 // Leave is [kind.Lock.Leave].
 func (p *Protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
-	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
+	return lua.LeaveQueue.Call(p.name, p.channel, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
 // Renew is [kind.Lock.Renew].

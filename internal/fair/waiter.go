@@ -139,6 +139,13 @@ func (p *waiter) news() (*remote.Outcome, *handed) {
 	return result, got
 }
 
+// askAgain has the waiter ask once more: what it was granted came too late.
+func (p *waiter) askAgain() {
+	p.list.lists.mu.Lock()
+	defer p.list.lists.mu.Unlock()
+	p.look = true
+}
+
 // Take returns the hold of a waiter. If a hand-over turns out not to be enough, it asks and waits
 // again.
 func (p *waiter) Take() (*engine.Hold, error) {
@@ -161,7 +168,11 @@ func (p *waiter) take() (*engine.Hold, error) {
 		}
 		result, got := p.news()
 		if result != nil {
-			return a.Answer(*result)
+			if h, err := a.Answer(*result); h != nil || err != nil {
+				return h, err
+			}
+			p.askAgain()
+			continue
 		}
 		if err := p.list.refused(); err != nil {
 			ls.retire(p.list)

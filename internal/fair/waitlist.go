@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -96,6 +97,15 @@ func (l *waitlist) Look(confirmed bool) {
 		}
 	}
 	l.lists.kickLocked()
+}
+
+// endsLocked has a poll when the holder's lease ends, of which a server has said how many milliseconds are left:
+// nobody announces that end.
+func (l *waitlist) endsLocked(sent time.Time, left int64) {
+	if end := sent.Add(remote.Remaining(left) + time.Millisecond); left >= 0 && end.Before(l.due) {
+		l.due = end
+		l.lists.kickLocked()
+	}
 }
 
 // gap is the time between polls, if nothing happens. A client that cannot listen gets the lock by its polls.

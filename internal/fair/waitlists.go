@@ -369,9 +369,7 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
 	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.waiters) > 1 {
 		l.lost, l.due = true, sent
 	}
-	if left := time.Duration(r.Int(0)) * time.Millisecond; left >= 0 && sent.Add(left).Before(l.due) {
-		l.due = sent.Add(left + time.Millisecond) // nobody announces the end of the holder's lease
-	}
+	l.endsLocked(sent, r.Int(0))
 	// We are subscribed, but not at the lock's server: the lock has moved to another server, and
 	// the old one did not close our connection.
 	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap

@@ -17,6 +17,7 @@ type Blocker struct {
 	Left    time.Duration // until it ends, then; negative: not known, or never
 	Owner   string        // of the lock; empty: not known
 	Label   string        // of the owner's client, as far as it is known
+	Votes   error         // what each master said, where no owner has a majority; nil: not known, or one server was asked
 	foreign string        // why it is no lock; empty: it may be one
 	endless bool          // it has no time to live at the server, as every lock has
 	String  bool          // it is a string, and so a lock of another library
@@ -158,6 +159,8 @@ func (b Blocker) Text(age time.Duration) string {
 	switch {
 	case b.Waits:
 		return owner + " waits to write, and readers that come later wait until it has written"
+	case b.Votes != nil:
+		return b.Votes.Error()
 	case b.foreign != "" && b.Left < 0:
 		return "its key has no time to live, and " + b.foreign
 	case b.foreign != "":

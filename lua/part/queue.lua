@@ -18,6 +18,8 @@
 -- Redisson's is handed the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its
 -- owner id.
 --
+-- "<number> - - -" tells a waiter to ask: the lock stays taken for a while, and ends earlier than it was told. See leave.lua.
+--
 -- Runs: those of the same client that stand directly behind the one who is handed the lock are named in its message too, by their
 -- numbers, in their order. The tokens that follow its own are theirs, one each. The client hands the lock on among them without
 -- asking. At the server the lock stays that of the first of them, with one claim or lease, and all others keep their places: so

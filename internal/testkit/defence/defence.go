@@ -25,9 +25,11 @@ var (
 	NoRetry      Switch // go-redis does not send a script again on its own
 	Resend       Switch // an operation without an answer is sent again
 	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
+	Taken        Switch // but not if others have had the lock since: then it may have been lost before
 	Undo         Switch // an acquisition that its caller left is given back
 	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
 	Longest      Switch // and again for as long as the longest lease may stand that was asked for
+	SlowGrant    Switch // a grant whose answer came too late to be trusted is asked for again
 	FreshOwner   Switch // an owner id with a command that may still arrive is not used again
 	KindIDs      Switch // each kind of lock knows an owner by an id of its own
 	OneKind      Switch // a name that the owner holds by another kind is refused

@@ -2,6 +2,7 @@ package kindtest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -34,6 +35,16 @@ func Unlock(tb testing.TB, holds ...*holdfast.Hold) {
 	for _, h := range holds {
 		require.NoError(tb, h.Unlock(context.WithoutCancel(tb.Context())))
 	}
+}
+
+// Unheard unlocks a hold, where the answer may be lost, and returns nil if what it says is right: all is well, or, if others
+// have had the lock by then, nobody knows.
+func Unheard(ctx context.Context, h *holdfast.Hold) error {
+	err := h.Unlock(ctx)
+	if errors.Is(err, holdfast.ErrUncertain) && !errors.Is(err, holdfast.ErrUnavailable) {
+		return nil
+	}
+	return err
 }
 
 // Ended waits until the context of a hold ends, and returns why.

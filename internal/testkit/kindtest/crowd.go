@@ -86,7 +86,7 @@ func (c Crowd) Meet(t *testing.T, fault Fault) error {
 			err = errors.Join(err, fmt.Errorf("%s is held by %s; the server says %v", l.Name(), h.Owner(), fields))
 		}
 		r.inside.Add(-1)
-		return errors.Join(err, h.Unlock(ctx))
+		return errors.Join(err, Unheard(ctx, h))
 	}
 	deadline := time.Now().Add(time.Minute)
 	var failed atomic.Pointer[error]

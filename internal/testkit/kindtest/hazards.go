@@ -41,6 +41,8 @@ func hazards() []hazard {
 		{"what was to stay is given back after an outage", stayedInOutage, true},
 		{"a lease is trusted from when it was asked for", askedFor, false},
 		{"a deadline holds while the servers say nothing", deadlineHolds, false},
+		{"Unlock does not hide a loss behind a lost answer", lostBefore, false},
+		{"a grant that comes too late is asked for again", slowGrant, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})
@@ -398,5 +400,41 @@ func outage(s *subject) error {
 	require.ErrorIs(s, err, context.DeadlineExceeded)
 	require.NotErrorIs(s, err, holdfast.ErrUnavailable)
 	require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+	return nil
+}
+
+// lostBefore: somebody else has the lock when it is unlocked, and the answers to the release are lost. The repeats
+// cannot know whether the first ones released it.
+func lostBefore(s *subject) error {
+	c, n := s.far(nil)
+	s.known(c)
+	h := s.lock(s.Context(), c.New(s.name))
+	s.kind.Lose(s.T, s.name)
+	n.strike(faultproxy.DropReply)
+	err := h.Unlock(s.Context())
+	if err == nil {
+		return errors.New("nobody is told of the loss")
+	}
+	require.ErrorIs(s, err, holdfast.ErrUncertain)
+	require.NotErrorIs(s, err, holdfast.ErrUnavailable, "the servers have answered")
+	return nil
+}
+
+// slowGrant: the answer to a grant comes when its lease cannot be trusted any more. The lock is free all the while.
+func slowGrant(s *subject) error {
+	c, n := s.patient(nil)
+	s.known(c)
+	hit := n.strike(faultproxy.HoldReply)
+	waits := Begin(s.Context(), s, c.New(s.name).Lock, holdfast.Lease(s.kind.Lease))
+	hit.fired()
+	over, cancel := context.WithTimeout(s.Context(), s.kind.Lease)
+	defer cancel()
+	<-over.Done()
+	hit.clear()
+	h, err := waits.Result()
+	if err != nil {
+		return err
+	}
+	s.unlock(h)
 	return nil
 }

@@ -90,6 +90,7 @@ func Run(t *testing.T, k Kind) {
 		{"the end of a hold is no new grant", underEndedHold, false, false},
 		{"HoldAtLeast leaves the lock taken", holdAtLeast, true, false},
 		{"HoldAtLeast ends", holdAtLeastEnds, true, true},
+		{"HoldAtLeast ends, and whoever waits has the lock soon", holdAtLeastSoon, true, true},
 		{"HoldAtLeast is also for who was woken", holdAtLeastCalled, true, false},
 		{"ForceUnlock frees it, and all are told", forced, true, false},
 		{"Do unlocks, however its function ends", do, false, false},

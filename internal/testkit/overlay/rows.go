@@ -52,6 +52,7 @@ internal/engine/acquire.go
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
 internal/engine/attempt.go
+	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || g.asked.once {
 	HeadStart: if g.asked.once« || OFF» {
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
@@ -60,6 +61,8 @@ internal/engine/blocked.go
 internal/engine/courtesy.go
 	LetGo: if c.others <= 0« || OFF» {
 	Turns: \tc.others--«; if OFF { c.others = 0 }»
+internal/engine/field.go
+	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
 		max(g.lease, g.restLocked())
