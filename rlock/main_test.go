@@ -84,6 +84,7 @@ func TestKindControls(t *testing.T) {
 		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
 		"a lease is trusted from when it was asked for":               {without: []*defence.Switch{&defence.SendTime}},
 		"a deadline holds while the servers say nothing":              {without: []*defence.Switch{&defence.Haste}},
+		"who leaves while go-redis dials again is told why":           {without: []*defence.Switch{&defence.Redial}},
 		"HoldAtLeast holds, unlocked":                                 {without: stay},
 		"HoldAtLeast holds, closed":                                   {without: stay},
 		"HoldAtLeast holds, unlocked without an answer":               {without: stay},

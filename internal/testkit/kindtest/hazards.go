@@ -41,6 +41,7 @@ func hazards() []hazard {
 		{"what was to stay is given back after an outage", stayedInOutage, true},
 		{"a lease is trusted from when it was asked for", askedFor, false},
 		{"a deadline holds while the servers say nothing", deadlineHolds, false},
+		{"who leaves while go-redis dials again is told why", redials, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})

@@ -141,6 +141,8 @@ internal/queue/queue.go
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
 	Haste: haste := «!OFF && (»isFirst || ctx.Done() == nil« )»
+internal/remote/dial.go
+	Redial: if err == nil || «!OFF && »!errors
 internal/remote/effort.go
 	Resend: errors.As(e.Err, &last) || «OFF || »time
 internal/remote/masters.go
