@@ -47,7 +47,8 @@ var (
 	// serve, or a grant came when its lease could not be trusted any more. An outage is not contention, see the table at [ErrNotAcquired]. So ErrUnavailable comes
 	// together with ErrNotAcquired only where a server refused the lock before it fell silent.
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
-	// context.Canceled, or what the context was cancelled with, as by an errgroup.
+	// context.Canceled, or what the context was cancelled with, as by an errgroup. That a connection was
+	// refused is such a failure also while go-redis is still dialling again.
 	//
 	// If the context had ended before the call, nothing is sent, and the error is neither this one nor
 	// ErrNotAcquired. If that context belongs to another hold, the text names that hold's lock.

@@ -238,5 +238,5 @@ func (l *Latch) unknown(wait context.Context, begun time.Time) error {
 	if !server.Silent(l.keys.Name, server.Patience(wait, begun)) {
 		return errs.ErrNotAcquired
 	}
-	return errs.Both(errs.ErrUnavailable, remote.ErrSilent)
+	return errs.Both(errs.ErrUnavailable, engine.WithCause(remote.ErrSilent, server.Unreached(l.keys.Name)))
 }

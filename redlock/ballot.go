@@ -3,7 +3,6 @@ package redlock
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,7 +111,7 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 		}
 		p.waiting++
 	}
-	timer := time.NewTimer(b.patience)
+	begun, timer := time.Now(), time.NewTimer(b.patience)
 	defer timer.Stop()
 	for p.waiting > 0 && !enough() {
 		select {
@@ -128,32 +127,14 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 			}
 			p.waiting = 0
 		case <-ctx.Done():
+			for _, i := range to {
+				if a := &p.answers[i]; errors.Is(a.err, errWaiting) {
+					a.err = b.q.voters[i].soFar(begun)
+				}
+			}
 			return
 		}
 	}
-}
-
-type silence struct {
-	since time.Duration
-	why   error // the last failure, if there was one
-}
-
-// silence is the error for a master that has not answered for so long that nobody waits for it.
-func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
-
-func (s *silence) Error() string {
-	text := fmt.Sprintf("%v for %v", remote.ErrSilent, s.since.Round(time.Millisecond))
-	if s.why != nil {
-		text += ": " + s.why.Error()
-	}
-	return text
-}
-
-func (s *silence) Unwrap() []error {
-	if s.why == nil {
-		return []error{remote.ErrSilent}
-	}
-	return []error{remote.ErrSilent, s.why}
 }
 
 // unanswered returns the reason why there is no answer, and nil if there is an answer.

@@ -1,6 +1,7 @@
 package redlock
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -132,6 +133,16 @@ func (q *quorum) Silent(patience time.Duration) bool {
 		}
 	}
 	return speaking < q.need
+}
+
+// Unreached is [engine.Backend.Unreached].
+func (q *quorum) Unreached() error {
+	for _, v := range q.voters {
+		if failure := v.Failure(); failure != nil {
+			return fmt.Errorf("%s: %w", v.place, failure)
+		}
+	}
+	return nil
 }
 
 // Explain is [engine.Backend.Explain].

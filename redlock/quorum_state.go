@@ -231,6 +231,8 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.Stray || o.Unsent)
 			case ctx.Err() == nil:
 				a.err = v.silence(patience)
+			default:
+				a.err = v.soFar(a.sent)
 			}
 		})
 	}

@@ -212,6 +212,38 @@ func (e *quorumError) hopeless(refused func(error) bool) bool {
 	return refusals > len(e.tally.answers)-e.q.need
 }
 
+// silence is the error for a master that has not answered for some time.
+type silence struct {
+	since time.Duration
+	why   error // the last failure, if there was one
+}
+
+// silence is the error for a master that has not answered for so long that nobody waits for it.
+func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
+
+// soFar is the error for a master that has not answered yet when nobody waits any more.
+func (v *voter) soFar(begun time.Time) error {
+	if v.Failure() == nil {
+		return errWaiting
+	}
+	return v.silence(time.Since(begun))
+}
+
+func (s *silence) Error() string {
+	text := fmt.Sprintf("%v for %v", remote.ErrSilent, s.since.Round(time.Millisecond))
+	if s.why != nil {
+		text += ": " + s.why.Error()
+	}
+	return text
+}
+
+func (s *silence) Unwrap() []error {
+	if s.why == nil {
+		return []error{remote.ErrSilent}
+	}
+	return []error{remote.ErrSilent, s.why}
+}
+
 func refusal(err error) bool {
 	if err == nil || errors.Is(err, errWaiting) || errors.Is(err, remote.ErrSilent) {
 		return false

@@ -9,8 +9,10 @@ import (
 // process is a child process in a process group of its own. The goroutine that started it waits for
 // it; whoever receives from exited has joined that goroutine.
 type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{}
+	cmd     *exec.Cmd
+	ended   int                 // the exit code, as shells give it
+	stopped chan syscall.Signal // what it was stopped by; what nobody has received stands for later ones
+	exited  chan struct{}
 }
 
 // launch starts cmd. On Linux the kernel sends it the signal death when this process ends, however
@@ -19,8 +21,13 @@ type process struct {
 // That signal is tied to the thread which started the child, not to the process, so the thread is
 // kept for as long as the child lives.
 func launch(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
-	p := &process{cmd: cmd, exited: make(chan struct{})}
-	cmd.SysProcAttr = attributes(death)
+	return begin(cmd, attributes(death))
+}
+
+// begin is launch with attributes.
+func begin(cmd *exec.Cmd, attr *syscall.SysProcAttr) (*process, error) {
+	p := &process{cmd: cmd, stopped: make(chan syscall.Signal, 1), exited: make(chan struct{})}
+	cmd.SysProcAttr = attr
 	started := make(chan error)
 	go func() {
 		runtime.LockOSThread()
@@ -29,7 +36,7 @@ func launch(cmd *exec.Cmd, death syscall.Signal) (*process, error) {
 		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = cmd.Wait() // how it ended is in ProcessState
+			p.ended = p.wait()
 		}
 	}()
 	if err := <-started; err != nil {
@@ -50,9 +57,4 @@ func (p *process) kill() {
 }
 
 // code is the exit code as shells give it. The process must have exited.
-func (p *process) code() int {
-	if sig, ok := endedBy(p.cmd.ProcessState); ok {
-		return exitSignal + int(sig)
-	}
-	return p.cmd.ProcessState.ExitCode()
-}
+func (p *process) code() int { return p.ended }

@@ -2,9 +2,14 @@
 
 package main
 
-import "syscall"
+import (
+	"os"
+	"syscall"
+)
 
 func attributes(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+
+func self() (string, error) { return os.Executable() }
 
 // onlyZombies is not known here: the grace is waited for.
 func onlyZombies(int) bool { return false }

@@ -9,27 +9,39 @@ import (
 	"syscall"
 )
 
-// signal sends to the whole group. An error would mean that nobody is left to get it.
-func (p *process) signal(sig syscall.Signal) {
-	_ = syscall.Kill(-p.cmd.Process.Pid, sig)
+// wait waits for the end of the process and returns its exit code. Meanwhile it tells of stops, of which
+// [exec.Cmd.Wait] knows nothing.
+func (p *process) wait() (code int) {
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(p.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err == nil && status.Stopped():
+			select {
+			case p.stopped <- status.StopSignal():
+			default:
+			}
+			continue
+		}
+		_ = p.cmd.Wait() // joins its goroutines; the process itself has been waited for
+		if status.Signaled() {
+			return exitSignal + int(status.Signal())
+		}
+		return status.ExitStatus()
+	}
 }
 
-// terminate asks the group to end, also if it is stopped: a stopped process does not see SIGTERM
-// until it continues.
-func (p *process) terminate() {
-	p.signal(syscall.SIGTERM)
-	p.signal(syscall.SIGCONT)
-}
+// group is the number of its process group.
+func (p *process) group() int { return p.cmd.Process.Pid }
+
+// signal sends to the whole group. An error would mean that nobody is left to get it.
+func (p *process) signal(sig syscall.Signal) { _ = syscall.Kill(-p.group(), sig) }
 
 // groupLives says whether anybody of the group is left, the process itself aside if it has exited.
 func (p *process) groupLives() bool {
-	group := p.cmd.Process.Pid
-	return !errors.Is(syscall.Kill(-group, 0), syscall.ESRCH) && !onlyZombies(group)
-}
-
-func endedBy(state *os.ProcessState) (syscall.Signal, bool) {
-	status, ok := state.Sys().(syscall.WaitStatus)
-	return status.Signal(), ok && status.Signaled()
+	return !errors.Is(syscall.Kill(-p.group(), 0), syscall.ESRCH) && !onlyZombies(p.group())
 }
 
 // forwarded are the signals that the command gets. One that was ignored when holdfast was started,

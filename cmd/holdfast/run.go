@@ -23,11 +23,15 @@ var runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has en
 CMD gets HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_TOKEN in its environment. The token grows with every grant of the
 name: let what CMD writes to refuse a token smaller than the greatest it has seen.
 
-CMD runs in a process group of its own. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded to it. If the
-lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
-holder. On Linux CMD also gets SIGTERM if holdfast itself is killed. Processes that CMD leaves behind are not waited
-for. With --at-least the lock stays for that time also if CMD failed, or could not be executed: that was the run. stdin
-is passed on, except from a terminal, which only the foreground's process group could read.
+CMD runs in a process group of its own, which has the terminal if holdfast was started in the foreground of one. So
+Ctrl-C reaches CMD. Ctrl-Z does not suspend it: it goes on, as it has the lock. If it is stopped by another signal, or
+waits for the terminal in the background, holdfast says so and keeps the lock. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1
+and SIGUSR2 to holdfast are forwarded to the group; the first four also have it go on if it was stopped.
+
+If the lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
+holder. The same happens, after half of --lease at the latest, if holdfast itself is killed: a second process, the guard,
+sees to that. Processes that CMD leaves behind are not waited for. With --at-least the lock stays for that time also if
+CMD failed, or could not be executed: that was the run.
 
 Kinds of lock:
 ` + kindsHelp() + `
@@ -103,6 +107,25 @@ func newRun() *cobra.Command {
 	c.kindConfig.addTo(cmd)
 	c.connection.addTo(cmd)
 	return cmd
+}
+
+// guardCommand is for holdfast itself, which runs it beside the command.
+const guardCommand = "guard"
+
+func newGuard() *cobra.Command {
+	return &cobra.Command{
+		Use:    guardCommand + " GRACE",
+		Short:  "A process that ends a command if holdfast is killed",
+		Hidden: true,
+		Args:   cobra.ExactArgs(1),
+		RunE: func(_ *cobra.Command, args []string) error {
+			grace, err := time.ParseDuration(args[0])
+			if err == nil {
+				guard(grace)
+			}
+			return err
+		},
+	}
 }
 
 // check finds what the parser cannot.

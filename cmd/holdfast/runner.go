@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
 )
@@ -35,11 +34,18 @@ type runner struct {
 	clients []*holdfast.Client      // of rdbs
 	signals chan os.Signal
 	dropped chan os.Signal // nobody receives from it
+
+	interrupted bool // the command was, by the terminal
 }
 
 // run returns an error that knows the exit code.
 func run(c runConfig, stderr io.Writer) (err error) {
 	r := &runner{runConfig: c, stderr: stderr, signals: make(chan os.Signal, 16), dropped: make(chan os.Signal, 1)}
+	defer func() {
+		if r.interrupted {
+			interruptGroup() // when all else is done
+		}
+	}()
 	// Before anything is locked: a mistyped command should not keep others waiting.
 	if r.path, err = find(c.argv[0]); err != nil {
 		return err
@@ -159,27 +165,37 @@ func (r *runner) supervise(hold *holdfast.Hold) (code int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	defer p.end()
 	var (
 		lost   = hold.Context().Done()
 		exited = p.exited
+		waits  <-chan time.Time // while the command waits for the terminal
 		grace  <-chan time.Time // from the loss on
 		poll   <-chan time.Time // from the command's end on, if the lock is lost: the rest of its group must end too
 	)
 	for {
 		select {
 		case sig := <-r.signals:
-			p.signal(sig.(syscall.Signal))
+			p.forward(sig.(syscall.Signal))
+		case by := <-p.stopped:
+			waits = r.halted(p, by)
+		case <-waits:
+			if p.resume() {
+				waits = nil
+			}
 		case <-lost:
 			lost = nil
 			r.say("%v; ending the command", context.Cause(hold.Context()))
-			p.terminate()
+			p.forward(syscall.SIGTERM)
 			grace = time.After(r.grace.Duration)
 		case <-grace:
 			p.kill()
 			p.signal(syscall.SIGKILL) // the command may have ended, and others of its group not
 			return p.code(), nil
 		case <-exited:
-			if exited = nil; hold.Context().Err() == nil {
+			exited, waits, r.interrupted = nil, nil, p.wasInterrupted()
+			p.end() // the guard is of the group, too
+			if hold.Context().Err() == nil {
 				return p.code(), nil
 			}
 			tick := time.NewTicker(20 * time.Millisecond)
@@ -193,16 +209,28 @@ func (r *runner) supervise(hold *holdfast.Hold) (code int, err error) {
 	}
 }
 
-// start starts the command with the terminal's outputs and, if it is none, its input.
-func (r *runner) start(hold *holdfast.Hold) (*process, error) {
+// lookAgain is how often is looked whether holdfast is in the foreground by now: no shell tells it.
+const lookAgain = 100 * time.Millisecond
+
+// halted says what becomes of a command that was stopped, and when to look at it again.
+func (r *runner) halted(p *job, by syscall.Signal) <-chan time.Time {
+	text, waits := p.halted(by)
+	if text != "" {
+		r.say("%s", text)
+	}
+	if !waits {
+		return nil
+	}
+	return time.Tick(lookAgain)
+}
+
+// start starts the command with the inputs and outputs of holdfast.
+func (r *runner) start(hold *holdfast.Hold) (*job, error) {
 	cmd := exec.Command(r.path, r.argv[1:]...)
 	cmd.Args[0] = r.argv[0]
 	cmd.Env = append(os.Environ(), r.environment(hold)...)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	if !term.IsTerminal(int(os.Stdin.Fd())) { //nolint:gosec // a file descriptor fits
-		cmd.Stdin = os.Stdin
-	}
-	p, err := launch(cmd, syscall.SIGTERM)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	p, err := newJob(cmd, min(r.grace.Duration, r.lease.Duration/2), r.say)
 	if err != nil {
 		return nil, fail(exitCannot, "cannot execute %s: %w", r.argv[0], err)
 	}

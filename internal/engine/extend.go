@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -36,7 +37,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))
+		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.Unreached()))))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone:

@@ -52,7 +52,7 @@ func (g *grant) left(cause error) error {
 		said = Word{} // it is over
 	default:
 		if failure == nil {
-			failure = remote.ErrSilent
+			failure = WithCause(remote.ErrSilent, g.base.backend.Unreached())
 		}
 		return outage(WithCause(cause, failure))
 	}

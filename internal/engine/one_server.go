@@ -53,6 +53,9 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 	return s.client.server.Silent(s.protocol.Name(), patience)
 }
 
+// Unreached is [Backend.Unreached].
+func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
+
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }
 

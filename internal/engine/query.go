@@ -25,6 +25,9 @@ func (a *Asker) Query(ctx context.Context, changes bool, build func(publish stri
 	o, ok := a.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return a.Client.session.Repeat(ctx, a.Client.server, op, failed)
 	}, func(remote.Outcome) {})
+	if !ok && o.Err == nil {
+		o.Err = a.Client.server.Unreached(op(false).Key())
+	}
 	switch {
 	case !ok && changes:
 		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))))

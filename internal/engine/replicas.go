@@ -36,7 +36,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	case errors.Is(cause, errs.ErrClosed):
 		err = cause
 	case cause != nil:
-		err = outage(WithCause(cause, remote.ErrSilent)) // granted, but not confirmed
+		err = outage(WithCause(cause, WithCause(remote.ErrSilent, b.backend.Unreached()))) // granted, but not confirmed
 	case o.Err != nil:
 		err = b.backend.Explain(o.Err) // nothing stays uncertain: it is given back
 	case o.Reply.Status == lua.Gone:

@@ -176,7 +176,9 @@ func (s *Session) persist(ctx context.Context, at *Server, op Operation, failed 
 		}
 		e.Sent = suspend.System.Now()
 		call := op(e.Stray)
-		e.Script = call.Script()
+		if e.Script = call.Script(); at.Cluster != nil {
+			e.key = call.Key()
+		}
 		reply, err := run(ctx, call, haste)
 		v = e.Judge(ctx, reply, err, failed)
 		switch {

@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync/atomic"
@@ -18,6 +19,7 @@ type Effort struct {
 	Outcome
 	// Script is what the last attempt has sent, or is sending; for [Session.Heard]
 	Script  *lua.Script
+	key     string // of that, where a server is a cluster
 	tries   int
 	by      *Server
 	home    *Session  // whose options and end count
@@ -55,9 +57,25 @@ func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *
 	e.tries++
 	v := e.judge(ctx, reply, err, failed)
 	if v == Settled {
+		e.explain()
 		e.GiveUp()
 	}
 	return v
+}
+
+// explain adds to the end of a context why no connection was opened. It does not change the verdict: the
+// command may have gone by another connection.
+func (e *Effort) explain() {
+	if why := e.unreached(); why != nil && IsContext(e.Err) && !errors.Is(e.Err, why) {
+		e.Err = errs.Both(e.Err, why)
+	}
+}
+
+func (e *Effort) unreached() error {
+	if e.by.Cluster != nil && e.key == "" {
+		return nil // it was for several masters
+	}
+	return e.by.Unreached(e.key)
 }
 
 // GiveUp says that there will be no other attempt, whatever the verdict on the last one was. It is
@@ -80,7 +98,7 @@ func (e *Effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 	if IsContext(e.Err) {
 		awaitDeadline(ctx)
 		if errors.Is(context.Cause(ctx), ErrBudget) {
-			e.Err = spent(e.failure)
+			e.Err = spent(cmp.Or(e.failure, e.unreached()))
 		}
 	}
 	e.failure = e.Err

@@ -39,6 +39,8 @@ type pulse struct {
 	last     time.Time // when the last answer was there, prompt or not
 	// From when to when questions were under way since then whose callers left; zero: there were none.
 	asked, left time.Time
+	// unreached is why the last connection was not opened; nil since one was, or since an answer.
+	unreached error
 }
 
 // beat is one command under way.
@@ -82,9 +84,9 @@ func (p *pulse) end(b *beat, err error) {
 			p.failed = now
 		}
 	case now.Sub(b.sent) < promptly:
-		p.answered, p.last, p.asked = now, now, time.Time{}
+		p.answered, p.last, p.asked, p.unreached = now, now, time.Time{}, nil
 	default:
-		p.answered, p.last, p.asked = time.Time{}, now, time.Time{}
+		p.answered, p.last, p.asked, p.unreached = time.Time{}, now, time.Time{}, nil
 	}
 	p.removeLocked(b)
 }
@@ -99,6 +101,19 @@ func (p *pulse) leave(b *beat) {
 	}
 	p.left = time.Now()
 	p.removeLocked(b)
+}
+
+// dialled notes how the opening of a connection has ended.
+func (p *pulse) dialled(err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.unreached = err
+}
+
+func (p *pulse) whyUnreached() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.unreached
 }
 
 func (p *pulse) removeLocked(b *beat) {

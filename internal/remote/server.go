@@ -128,6 +128,7 @@ func (s *Session) sendAside(ctx context.Context, at *Server, call lua.Call, p *p
 // cluster, as pubsub's Classic has it.
 func NewServer(rdb redis.UniversalClient, classic bool) *Server {
 	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
+	s.watchDials()
 	switch r := rdb.(type) {
 	case *redis.ClusterClient:
 		s.Cluster = r

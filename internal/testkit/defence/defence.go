@@ -56,6 +56,7 @@ var (
 	Glance        Switch // who asks a hold's context has it look at the clock
 	Noted         Switch // who leaves before an answer knows what others of its client were told
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
+	Redial        Switch // who leaves while go-redis dials again is told why it does
 
 	Deaf Switch // a waiter that cannot listen asks
 

@@ -43,6 +43,7 @@ func hazards() []hazard {
 		{"a deadline holds while the servers say nothing", deadlineHolds, false},
 		{"Unlock does not hide a loss behind a lost answer", lostBefore, false},
 		{"a grant that comes too late is asked for again", slowGrant, false},
+		{"who leaves while go-redis dials again is told why", redials, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true})

@@ -134,6 +134,9 @@ func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 // Silent is [engine.Backend.Silent].
 func (b *backend) Silent(time.Duration) bool { return false }
 
+// Unreached is [engine.Backend.Unreached].
+func (b *backend) Unreached() error { return nil }
+
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }
 

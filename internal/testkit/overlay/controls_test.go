@@ -42,6 +42,7 @@ var controls = map[string]string{
 	"Glance":        "internal/testkit/memory.TestContextLooksControl",
 	"Noted":         "rlock.TestKindControls/sixty-four who leave at once are told of no outage",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
+	"Redial":        "rlock.TestKindControls/who leaves while go-redis dials again is told why",
 
 	"Deaf":       "rlock.TestKindControls/a waiter that cannot listen is granted the free lock",
 	"DeafPlace":  "fairlock.TestCannotListenControl",

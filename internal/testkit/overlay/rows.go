@@ -145,6 +145,8 @@ internal/queue/queue.go
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
 	Haste: haste := «!OFF && (»isFirst || !limited || limit.After(e.end)« )»
+internal/remote/dial.go
+	Redial: if err == nil || «!OFF && »!errors
 internal/remote/effort.go
 	Resend: errors.As(e.Err, &last) || «OFF || »time
 internal/remote/masters.go
