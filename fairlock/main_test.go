@@ -85,7 +85,7 @@ func kind(t *testing.T) kindtest.Kind {
 	srv.Waiters = func(ctx context.Context, rdb *redis.Client, name string) int64 {
 		return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
 	}
-	return kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, srv)
+	return kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second, Queues: true}.On(t, srv)
 }
 
 // TestKind: what every kind of lock promises.

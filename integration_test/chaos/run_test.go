@@ -20,6 +20,7 @@ import (
 // work is what client processes do.
 type work struct {
 	Actors  int
+	Hasty   int           // more of each process, who come all at once, and leave soon
 	Names   int           // of locks, in use at a time
 	Period  time.Duration // for which a name is in use; short histories are searched quickly
 	Lease   time.Duration
@@ -118,7 +119,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	c := history.Config{
 		Lease: p.Lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation,
 		Least: 500 * time.Millisecond,
-		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window),
+		Place: place, Refusals: w.refusals, Lapses: w.lapses, Outages: !p.linkDown, Local: make(map[int][]history.Window),
 		Pauses: make(map[int][]history.Window),
 	}
 	if t.mode == quorum {

@@ -101,6 +101,7 @@ type Op struct {
 	Panic bool `json:"panic,omitempty"`
 	// CountDown: it was sent again, so what it says may be of a later moment
 	Repeated bool `json:"repeated,omitempty"`
+	Silent   bool `json:"silent,omitempty"` // it was told of an outage, see [Outages]
 	Handed   bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
 	Lease int64 `json:"lease,omitempty"`

@@ -2,6 +2,7 @@ package history
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -30,6 +31,27 @@ func Refusals(ops []Op) (found []Violation) {
 				continue
 			}
 			found = append(found, Violation{"refusal", name, text, []Op{o, thing}, nil})
+		}
+	}
+	return found
+}
+
+// Outages finds callers who were told that servers do not answer, although they did: there was no fault, of all or
+// of its client, since the call or for the recovery time before it. Nor has a client stood still, as far as that was
+// noticed: on a machine that busy servers stand still, too. It is not checked without [Config.Outages].
+func Outages(ops []Op, c Config) (found []Violation) {
+	if !c.Outages {
+		return nil
+	}
+	all := slices.Clone(c.Faults)
+	for _, own := range c.Pauses {
+		all = append(all, own...)
+	}
+	for _, o := range ops {
+		asks := o.Kind == Lock || o.Kind == Try || o.Kind == Reenter || o.Kind == Upgrade
+		if asks && o.Silent && !o.Panic && !closedUnder(o.Error) && !disturbed(o, excused(all, c.Recovery)) &&
+			!disturbed(o, excused(c.Local[o.Client], c.Recovery)) {
+			found = append(found, Violation{"outage", o.Name, "told of an outage while servers answer", []Op{o}, nil})
 		}
 	}
 	return found

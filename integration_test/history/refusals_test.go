@@ -28,3 +28,24 @@ func TestRefusals(t *testing.T) {
 	}
 	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}}, Named(story(Locks, names)))
 }
+
+// TestOutages: who is told of an outage needs one.
+func TestOutages(t *testing.T) {
+	c := Config{Outages: true, Recovery: 10, Faults: []Window{{100, 120}}, Local: map[int][]Window{1: {{200, 220}}},
+		Pauses: map[int][]Window{2: {{300, 320}}}}
+	for ops, wrong := range map[string]int{
+		"lock left silent @10-20":                                      1,
+		"read unknown silent @10-99":                                   1,
+		"try left silent @131-140":                                     1,
+		"1: lock left silent @231-240; 2: lock left silent @210-215":   2,
+		"lock left silent error=outcome+unknown:+client+closed @10-20": 0,
+		"lock left @10-20; unlock unknown silent a#1 @20-30":           0,
+		"lock left silent @10-101":                                     0,
+		"try left silent @129-140":                                     0,
+		"1: reenter unknown silent a#1 @210-215":                       0,
+		"lock left silent @325-330":                                    0,
+	} {
+		require.Len(t, Outages(story(Locks, ops), c), wrong, ops)
+	}
+	require.Empty(t, Outages(story(Locks, "lock left silent @10-20"), Config{}), "where nothing is known of servers")
+}
