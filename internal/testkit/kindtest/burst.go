@@ -37,7 +37,7 @@ type burst struct {
 	idle    int           // goroutines before it began
 	spare   int           // goroutines that are the test's own
 	turns   bool          // who waits without a limit is granted the lock meanwhile
-	room    bool          // TODO
+	full    bool          // servers have no room for connections, so the test asks nothing meanwhile
 	trouble func()        // begins with the burst
 	relief  []func()      // ends that
 
@@ -96,7 +96,7 @@ func slow(s *subject) error {
 // noRoom: the same where the servers have no room for one more connection than there were before.
 func noRoom(s *subject) error {
 	b := s.burst(16, shortest)
-	b.clients, b.room = []Client{s.kind.Client(s.T, unheard)}, true
+	b.clients, b.full = []Client{s.kind.Client(s.T, unheard)}, true
 	set := func(rdb *redis.Client, n string) {
 		require.NoError(s, rdb.ConfigSet(s.Context(), "maxclients", n).Err())
 	}
@@ -128,7 +128,15 @@ func (b *burst) run(before, other Client) error {
 	b.idle = runtime.NumGoroutine()
 	sent := b.kind.Sent(b.T)
 	h := b.lock(b.Context(), other.New(b.name))
-	waits := b.waiting(b.Context(), before.New(b.name))
+	passed := int64(0)
+	waits := Begin(b.Context(), b, func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		h, err := before.New(b.name).Lock(ctx, opts...)
+		if err == nil {
+			passed, err = b.grants.Load(), h.Unlock(ctx)
+		}
+		return h, err
+	})
+	b.eventually("it waits", func() bool { return b.kind.Waiters(b.T, b.name) > 0 })
 	if b.trouble != nil {
 		b.trouble()
 	}
@@ -136,12 +144,8 @@ func (b *burst) run(before, other Client) error {
 	defer b.end()
 	b.eventually("all of them come", func() bool { return b.calls.Load() > 2*int64(b.callers) || b.wrong.Load() != nil })
 	b.unlock(h)
-	if b.turns {
-		h = waits.Hold()
-		if n := b.grants.Load(); b.kind.Queues && n > 0 {
-			return fmt.Errorf("%d were granted the lock before one who had come before them", n)
-		}
-		b.unlock(h)
+	if b.turns && waits.Hold() != nil && b.kind.Queues && passed > 0 {
+		return fmt.Errorf("%d were granted the lock before one who had come before them", passed)
 	}
 	calm := 0
 	for range rounds {
@@ -149,28 +153,30 @@ func (b *burst) run(before, other Client) error {
 		if err := b.round(other.New(b.name)); err != nil {
 			return err
 		}
-		if outages := b.outages.Load() - told; b.room || 8*outages <= b.calls.Load()-calls {
+		if outages := b.outages.Load() - told; 8*outages <= b.calls.Load()-calls {
 			calm++
 		}
 	}
 	b.end()
 	calls, last := b.calls.Load(), b.kind.Sent(b.T)
-	if !b.turns {
-		b.unlock(waits.Hold())
-	}
+	waits.Hold()
 	b.unlock(b.lock(b.Context(), other.New(b.name)))
 	b.eventually("nothing is left", func() bool {
 		return b.taken(b.name) == 0 && b.kind.Places(b.T, b.name) == 0 && runtime.NumGoroutine() <= b.idle+b.spare+1 // which asks
 	})
 	rest := b.kind.Sent(b.T) - last
-	b.Logf("of %d callers %d calls, waits of up to %v, %d granted, %d told of an outage; at most %d places, %d goroutines; "+
-		"%d scripts, and %d after the last call", b.callers, calls, time.Duration(b.longest.Load()), b.grants.Load(), b.outages.Load(),
+	b.Logf("%d callers, %d calls, waits of up to %v: %d granted, %d told of an outage; at most %d places, %d goroutines; "+
+		"%d scripts, %d after the last call", b.callers, calls, time.Duration(b.longest.Load()), b.grants.Load(), b.outages.Load(),
 		b.places.Load(), b.routines.Load(), last-sent, rest)
-	switch wrong := b.wrong.Load(); {
+	switch wrong, servers := b.wrong.Load(), int64(len(b.kind.direct)); {
 	case wrong != nil:
 		return *wrong
-	case calm == 0:
+	case calm == 0 && !b.full:
 		return fmt.Errorf("%d of %d calls were told of an outage", b.outages.Load(), calls)
+	case last-sent > 4*calls*servers:
+		return fmt.Errorf("%d scripts for %d calls", last-sent, calls)
+	case rest > 8*int64(b.callers)*servers:
+		return fmt.Errorf("%d scripts were left of %d callers", rest, b.callers)
 	}
 	return nil
 }
@@ -208,7 +214,7 @@ func (b *burst) begin() {
 		b.group.Go(func() {
 			for !b.over.Load() && b.wrong.Load() == nil {
 				b.failed(b.call(l, own))
-				if b.calls.Add(1)%often == 0 {
+				if b.calls.Add(1)%often == 0 && !b.full {
 					b.failed(b.look())
 				}
 			}
@@ -250,7 +256,9 @@ func (b *burst) call(l holdfast.Locker, rng *rand.Rand) error {
 	switch {
 	case err == nil:
 		b.grants.Add(1)
-		_ = b.kind.direct[0].Ping(b.Context())
+		if !b.full {
+			_ = b.kind.direct[0].Ping(b.Context())
+		}
 		return h.Unlock(b.Context())
 	case errors.Is(err, holdfast.ErrUnavailable):
 		b.outages.Add(1)
