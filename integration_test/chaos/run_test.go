@@ -119,7 +119,7 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 	c := history.Config{
 		Lease: p.Lease, Bound: bound, Recovery: p.recovery, Faults: w.faults, Slack: hesitation,
 		Least: 500 * time.Millisecond,
-		Place: place, Refusals: w.refusals, Lapses: w.lapses, Outages: !p.linkDown, Local: make(map[int][]history.Window),
+		Place: place, Refusals: w.refusals, Lapses: w.lapses, Local: make(map[int][]history.Window),
 		Pauses: make(map[int][]history.Window),
 	}
 	if t.mode == quorum {

@@ -49,8 +49,6 @@ type Config struct {
 	// errors on purpose.
 	Least    time.Duration
 	Refusals []Window
-	// Outages says that servers answer whenever there is no fault, see [Outages].
-	Outages bool
 	// Permits is how many a semaphore has where nobody has set their number, and Stay how long a
 	// latch lasts without a word, at least; 0: for ever.
 	Permits int

@@ -2,7 +2,6 @@ package history
 
 import (
 	"regexp"
-	"slices"
 	"strings"
 )
 
@@ -36,22 +35,24 @@ func Refusals(ops []Op) (found []Violation) {
 	return found
 }
 
-// Outages finds callers who were told that servers do not answer, although they did: there was no fault, of all or
-// of its client, since the call or for the recovery time before it. Nor has a client stood still, as far as that was
-// noticed: on a machine that busy servers stand still, too. It is not checked without [Config.Outages].
+// Outages finds callers who stayed for a moment only and were told that no server answers, although their own
+// client had an answer about the same lock in the second before: one that was asked for and there in that time.
+// Excused are those whom a fault met, or who came so soon after it that another server may have to answer.
 func Outages(ops []Op, c Config) (found []Violation) {
-	if !c.Outages {
-		return nil
-	}
-	all := slices.Clone(c.Faults)
-	for _, own := range c.Pauses {
-		all = append(all, own...)
-	}
-	for _, o := range ops {
-		asks := o.Kind == Lock || o.Kind == Try || o.Kind == Reenter || o.Kind == Upgrade
-		if asks && o.Silent && !o.Panic && !closedUnder(o.Error) && !disturbed(o, excused(all, c.Recovery)) &&
-			!disturbed(o, excused(c.Local[o.Client], c.Recovery)) {
-			found = append(found, Violation{"outage", o.Name, "told of an outage while servers answer", []Op{o}, nil})
+	const moment, second = int64(100e6), int64(1e9) // of the table at holdfast.ErrNotAcquired
+	for name, ops := range byName(ops) {
+		for _, o := range ops {
+			if !o.Silent || o.Return-o.Call >= moment || !strings.Contains(o.Error, "no answer") ||
+				disturbed(o, excused(c.Faults, c.Recovery)) || disturbed(o, excused(c.Local[o.Client], c.Recovery)) {
+				continue
+			}
+			for _, e := range ops {
+				answered := e.Kind == State && e.Result == OK || e.Kind == Try && e.Result == Denied
+				if answered && e.Client == o.Client && e.Call > o.Return-second && e.Return <= o.Call {
+					found = append(found, Violation{"outage", name, "told that no server answers, after an answer", []Op{e, o}, nil})
+					break
+				}
+			}
 		}
 	}
 	return found

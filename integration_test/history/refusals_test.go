@@ -29,23 +29,25 @@ func TestRefusals(t *testing.T) {
 	require.Equal(t, []Sample{{At: 2e9, Name: "a", Owner: owner}}, Named(story(Locks, names)))
 }
 
-// TestOutages: who is told of an outage needs one.
+// TestOutages: who is told that no server answers did not hear an answer a moment ago.
 func TestOutages(t *testing.T) {
-	c := Config{Outages: true, Recovery: 10, Faults: []Window{{100, 120}}, Local: map[int][]Window{1: {{200, 220}}},
-		Pauses: map[int][]Window{2: {{300, 320}}}}
+	const told, answer = "lock left silent error=no+answer", "state @900-910; try denied @920-930; "
+	c := Config{Recovery: 10, Faults: []Window{{100, 120}}, Local: map[int][]Window{1: {{100, 1200}}}}
 	for ops, wrong := range map[string]int{
-		"lock left silent @10-20":                                      1,
-		"read unknown silent @10-99":                                   1,
-		"try left silent @131-140":                                     1,
-		"1: lock left silent @231-240; 2: lock left silent @210-215":   2,
-		"lock left silent error=outcome+unknown:+client+closed @10-20": 0,
-		"lock left @10-20; unlock unknown silent a#1 @20-30":           0,
-		"lock left silent @10-101":                                     0,
-		"try left silent @129-140":                                     0,
-		"1: reenter unknown silent a#1 @210-215":                       0,
-		"lock left silent @325-330":                                    0,
+		answer + told + " @940-950":                                         1,
+		"try denied @900-910; try unknown silent error=no+answer @910-950":  1,
+		answer + told + " @99000000-100000000":                              1,
+		answer + told + " @1000000940-1000000950":                           0,
+		answer + told + " @940-100000940":                                   0,
+		answer + "lock left silent error=refused @940-950":                  0,
+		answer + "lock left @940-950":                                       0,
+		"state @900-945; try denied @920-947; " + told + " @940-950":        0,
+		"lock @900-910; state lost @920-930; " + told + " @940-950":         0,
+		"2: state @900-910; " + told + " @940-950":                          0,
+		"state @10-20; " + told + " @110-130":                               0,
+		"1: state @900-910; 1: lock left silent error=no+answer @1205-1208": 0,
+		"1: state @900-910; 1: lock left silent error=no+answer @1215-1218": 1,
 	} {
 		require.Len(t, Outages(story(Locks, ops), c), wrong, ops)
 	}
-	require.Empty(t, Outages(story(Locks, "lock left silent @10-20"), Config{}), "where nothing is known of servers")
 }

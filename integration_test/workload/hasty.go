@@ -21,10 +21,10 @@ type Haste struct {
 // hasty makes of a Lock one that asks once, waits for a moment, or whose context ends at any moment,
 // or has ended.
 func (a *Actor) hasty(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option, stop func()) {
-	moment := time.Duration(a.rng.Int64N(int64(a.Haste.Longest)))
+	moment := 1 + time.Duration(a.rng.Int64N(int64(a.Haste.Longest)))
 	switch a.rng.IntN(8) {
 	case 0:
-		return op, append(opts, holdfast.Wait(0)), func() {}
+		op.Kind = history.Try
 	case 1:
 		cancel()
 	case 2, 3:

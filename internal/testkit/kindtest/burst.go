@@ -21,7 +21,7 @@ import (
 // bursts are hazards that count what servers and this process do.
 var bursts = []hazard{
 	{"callers who leave cost no more than those who are served", boundsHold(1, 64), false, true},
-	{"callers of eight clients who leave cost no more either", boundsHold(8, 16), false, true},
+	{"callers of eight clients who leave cost no more either", boundsHold(8, 8), false, true},
 	{"so it is at servers that are slow", slow, false, true},
 	{"so it is where servers have no room for another connection", noRoom, false, true},
 }
@@ -33,6 +33,7 @@ type burst struct {
 	clients []Client
 	callers int           // of all clients
 	longest atomic.Int64  // wait
+	some    int64         // how many grants are a round
 	limit   time.Duration // within which what must come again comes
 	idle    int           // goroutines before it began
 	spare   int           // goroutines that are the test's own
@@ -61,7 +62,7 @@ const (
 	// enough is for how long they wait then, when nobody is answered within less on a busy machine.
 	enough = 32 * shortest
 	// rounds are how often some of a burst are granted the lock, and one of another client who waits for it.
-	rounds, some = 3, 16
+	rounds, some = 3, 8
 	// often is at which of their calls callers look what there is.
 	often = 32
 )
@@ -96,7 +97,7 @@ func slow(s *subject) error {
 // noRoom: the same where the servers have no room for one more connection than there were before.
 func noRoom(s *subject) error {
 	b := s.burst(16, shortest)
-	b.clients, b.full = []Client{s.kind.Client(s.T, unheard)}, true
+	b.clients, b.full, b.some = []Client{s.kind.Client(s.T, unheard)}, true, 1
 	set := func(rdb *redis.Client, n string) {
 		require.NoError(s, rdb.ConfigSet(s.Context(), "maxclients", n).Err())
 	}
@@ -111,7 +112,7 @@ func noRoom(s *subject) error {
 }
 
 func (s *subject) burst(callers int, longest time.Duration) *burst {
-	b := &burst{subject: s, callers: callers, limit: patience}
+	b := &burst{subject: s, callers: callers, limit: patience, some: some}
 	if s.control {
 		b.limit = 3 * time.Second
 	}
@@ -185,7 +186,7 @@ func (b *burst) run(before, other Client) error {
 // a busy machine nobody may be answered within the shortest wait: then they wait longer.
 func (b *burst) round(l holdfast.Locker) error {
 	grants, calls := b.grants.Load(), b.calls.Load()
-	for end := time.Now().Add(b.limit); b.grants.Load()-grants < some; <-time.After(time.Millisecond) {
+	for end := time.Now().Add(b.limit); b.grants.Load()-grants < b.some; <-time.After(time.Millisecond) {
 		if wrong := b.wrong.Load(); wrong != nil {
 			return *wrong
 		}
