@@ -97,3 +97,10 @@ func TestCannotListenControl(t *testing.T) {
 	harm := kindtest.Harm(t, kind(t), "a waiter that cannot listen is granted the free lock")
 	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
 }
+
+// TestBurstControl: the places of those who have left stay if they are not given back, and get more and more.
+func TestBurstControl(t *testing.T) {
+	defer defence.Undo.Without(t)()
+	harm := kindtest.Harm(t, kind(t), "callers who leave cost no more than those who are served")
+	require.ErrorContains(t, harm, "places and")
+}

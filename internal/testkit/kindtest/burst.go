@@ -33,6 +33,7 @@ type burst struct {
 	clients []Client
 	callers int           // of all clients
 	longest atomic.Int64  // wait
+	most    int64         // that this may become
 	some    int64         // how many grants are a round
 	limit   time.Duration // within which what must come again comes
 	idle    int           // goroutines before it began
@@ -59,8 +60,8 @@ const (
 	proxied = 200
 	// shortest is how long callers wait at most, as long as some of them are granted the lock.
 	shortest = 4 * time.Millisecond
-	// enough is for how long they wait then, when nobody is answered within less on a busy machine.
-	enough = 32 * shortest
+	// longer is how many times as long they wait at most where nobody is answered within less, on a busy machine.
+	longer = 32
 	// rounds are how often some of a burst are granted the lock, and one of another client who waits for it.
 	rounds, some = 3, 8
 	// often is at which of their calls callers look what there is.
@@ -86,6 +87,7 @@ func boundsHold(clients, each int) func(*subject) error {
 
 // slow: the same at servers that take their time for each answer. Some of the callers wait for several of these.
 func slow(s *subject) error {
+	level.ForAll(s.T)
 	b := s.burst(16, 10*slowness)
 	c, n := s.patient(unheard)
 	other, m := s.patient(unheard)
@@ -96,6 +98,7 @@ func slow(s *subject) error {
 
 // noRoom: the same where the servers have no room for one more connection than there were before.
 func noRoom(s *subject) error {
+	level.ForAll(s.T)
 	b := s.burst(16, shortest)
 	b.clients, b.full, b.some = []Client{s.kind.Client(s.T, unheard)}, true, 1
 	set := func(rdb *redis.Client, n string) {
@@ -112,7 +115,7 @@ func noRoom(s *subject) error {
 }
 
 func (s *subject) burst(callers int, longest time.Duration) *burst {
-	b := &burst{subject: s, callers: callers, limit: patience, some: some}
+	b := &burst{subject: s, callers: callers, limit: patience, some: some, most: longer * int64(longest)}
 	if s.control {
 		b.limit = 3 * time.Second
 	}
@@ -138,13 +141,18 @@ func (b *burst) run(before, other Client) error {
 		return h, err
 	})
 	b.eventually("it waits", func() bool { return b.kind.Waiters(b.T, b.name) > 0 })
+	defer b.end()
 	if b.trouble != nil {
 		b.trouble()
 	}
 	b.begin()
-	defer b.end()
-	b.eventually("all of them come", func() bool { return b.calls.Load() > 2*int64(b.callers) || b.wrong.Load() != nil })
+	b.eventually("they come again and again", func() bool {
+		return b.wrong.Load() != nil || !b.control && b.calls.Load() > 8*int64(b.callers)
+	})
 	b.unlock(h)
+	if wrong := b.wrong.Load(); wrong != nil {
+		return *wrong
+	}
 	if b.turns && waits.Hold() != nil && b.kind.Queues && passed > 0 {
 		return fmt.Errorf("%d were granted the lock before one who had come before them", passed)
 	}
@@ -195,7 +203,7 @@ func (b *burst) round(l holdfast.Locker) error {
 		}
 		if now := b.calls.Load(); now-calls > 8*int64(b.callers) {
 			calls = now
-			b.longest.Store(min(2*b.longest.Load(), int64(enough)))
+			b.longest.Store(min(2*b.longest.Load(), b.most))
 		}
 	}
 	if !b.turns {
