@@ -173,7 +173,7 @@ func familyPlan(seed uint64, _ int, d time.Duration, t *target) plan {
 // quorumPlan is a storm over masters of a quorum and the processes that lock there.
 func quorumPlan(seed uint64, d time.Duration) plan {
 	return plan{
-		work: work{Lease: time.Second, Actors: 4, Names: 3, Period: 2 * time.Second, Hasty: drawHasty(seed)},
+		work: work{Lease: time.Second, Actors: 4, Names: 3, Period: 2 * time.Second, Hasty: drawHasty(seed) / 4},
 		seed: seed, storm: d / 2, calm: 4 * time.Second, progress: true, processes: 3, gap: 300 * time.Millisecond,
 		recovery: 2500 * time.Millisecond, shape: drawShape, kept: 0.5, local: localKinds(), global: quorumKinds(),
 	}
