@@ -124,3 +124,27 @@ func (w *watched) until(value string) election.Leader {
 		}
 	}
 }
+
+// candidacy is an election as a lock.
+type candidacy struct{ *election.Election }
+
+func (c candidacy) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, "", opts...)
+}
+
+func (c candidacy) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+	return c.Campaign(ctx, "", append(opts, holdfast.Wait(0))...)
+}
+
+// TestBursts: candidates who do not stay.
+func TestBursts(t *testing.T) {
+	kindtest.Bursts(t, kindtest.Kind{Name: "election", Queues: true}.On(t, kindtest.Servers{
+		All: []*redistest.Server{redistest.Start(t)},
+		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
+			return candidacy{election.New(c[0], name, opts...)}
+		},
+		Waiters: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
+		},
+	}))
+}

@@ -85,7 +85,7 @@ func kind(t *testing.T) kindtest.Kind {
 	srv.Waiters = func(ctx context.Context, rdb *redis.Client, name string) int64 {
 		return rdb.LLen(ctx, "redisson_lock_queue:{"+name+"}").Val()
 	}
-	return kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second}.On(t, srv)
+	return kindtest.Kind{Name: "fairlock", Lease: 2 * time.Second, Queues: true}.On(t, srv)
 }
 
 // TestKind: what every kind of lock promises.
@@ -96,4 +96,11 @@ func TestCannotListenControl(t *testing.T) {
 	defer defence.DeafPlace.Without(t)()
 	harm := kindtest.Harm(t, kind(t), "a waiter that cannot listen is granted the free lock")
 	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
+}
+
+// TestBurstControl: the places of those who have left stay if they are not given back, and get more and more.
+func TestBurstControl(t *testing.T) {
+	defer defence.Undo.Without(t)()
+	harm := kindtest.Harm(t, kind(t), "callers who leave cost no more than those who are served")
+	require.ErrorContains(t, harm, "places and")
 }

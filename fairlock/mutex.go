@@ -51,6 +51,11 @@
 // a second for each name, or one in five seconds if several other clients are in front of all of
 // its own waiters; and one when a holder's lease is over that ends sooner. A client that cannot listen sends one a second. Where 128 waiters in front cannot be reached, these lose their places.
 //
+// Callers who leave cost less than callers who are served, however many come and however shortly they
+// wait. The places of those who have left are given back by one script for a hundred of them. The queue
+// has at most twice as many places as there are callers who wait. It may have more while a server or a
+// process stands still: what was asked for meanwhile arrives all at once, and is given back after that.
+//
 // A waiting goroutine costs about 5 KiB, its stack included, however many wait. A few goroutines of
 // the client ask the server for all of them. (A client's first waiter for a name asks by itself,
 // and keeps the larger stack that this takes.)

@@ -46,6 +46,12 @@
 // [holdfast.Hold.Owner] name all these holders by the owner of the first. [holdfast.NoHandoff]
 // turns hand-off off.
 //
+// # Cost
+//
+// Callers who leave cost less than callers who are served, however many come and however shortly they
+// wait. No master is asked for a caller who has left before its turn. Of the callers of a client who
+// wait for a lock one asks at a time. Goroutines are at most four for each caller who is there.
+//
 // # Not promised
 //
 //   - That two processes never hold the lock at once. They can where clocks jump, where all masters

@@ -88,6 +88,9 @@ func TestKind(t *testing.T) {
 			return min(rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val(),
 				kindtest.Listeners(ctx, rdb, "redisson_rwlock:{"+name+"}"))
 		},
+		Places: func(ctx context.Context, rdb *redis.Client, name string) int64 {
+			return rdb.ZCard(ctx, "holdfast_rwlock_writers:{"+name+"}").Val()
+		},
 		Fields: []any{"mode", "write", kindtest.Stranger + ":47:write", 1},
 	}))
 }

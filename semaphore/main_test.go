@@ -103,7 +103,7 @@ func TestKind(t *testing.T) {
 	srv := redistest.Start(t)
 	direct := srv.Client(t)
 	ends := func(name string) string { return "{" + name + "}:timeout" }
-	kindtest.Run(t, kindtest.Kind{Name: "semaphore", Lease: 2 * time.Second, Once: true}.On(t, kindtest.Servers{
+	kindtest.Run(t, kindtest.Kind{Name: "semaphore", Lease: 2 * time.Second, Once: true, Queues: true}.On(t, kindtest.Servers{
 		All: []*redistest.Server{srv},
 		Key: ends,
 		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {

@@ -46,6 +46,8 @@
 // client sends one more. What a script does grows with the permits of the hold that it is for, and
 // not with those of others: to acquire or renew a thousand keeps the server busy for about 1.5 ms. So
 // a hold has at most 10 000. Who needs more takes several holds, or counts in larger units.
+//
+// What callers cost who leave is in the comment of package fairlock.
 package semaphore
 
 import (

@@ -139,6 +139,7 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 		local: localKinds(), global: serverKinds(t),
 	}
 	p.calm = min(d*2/5, 4*time.Second)
+	p.Hasty = drawHasty(seed)
 	if i%2 == 1 && d > 12*time.Second {
 		p.Lease, p.calm = 8*time.Second, 7*time.Second
 		p.local = without(p.local, "pause-beyond-lease", "kill-paused") // would take up the whole storm
@@ -150,20 +151,29 @@ func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	return p
 }
 
+// drawHasty draws how many callers come in bursts: none in half of the plans. Who leaves may have been
+// granted a lock in that moment, so less is expected of the others.
+func drawHasty(seed uint64) int {
+	if rng := rand.New(rand.NewPCG(seed, 3)); rng.IntN(2) == 0 {
+		return 8 + 8*rng.IntN(4)
+	}
+	return 0
+}
+
 // familyPlan is of processes each of which uses all the other kinds.
 func familyPlan(seed uint64, _ int, d time.Duration, t *target) plan {
 	p := calmAfterStorm(seed, 0, d, t)
 	p.Fair, p.Keeping, p.Kinds = false, 0, allKinds()
 	p.storm, p.calm = d/2, min(d/2, bound)
-	p.Actors, p.Names = 3, 1
-	p.Period = 700 * time.Millisecond // latches with many calls of unknown outcome take long to check
+	p.Actors, p.Names, p.Hasty = 3, 1, p.Hasty/4 // of each kind
+	p.Period = 700 * time.Millisecond            // latches with many calls of unknown outcome take long to check
 	return p
 }
 
 // quorumPlan is a storm over masters of a quorum and the processes that lock there.
 func quorumPlan(seed uint64, d time.Duration) plan {
 	return plan{
-		work: work{Lease: time.Second, Actors: 4, Names: 3, Period: 2 * time.Second},
+		work: work{Lease: time.Second, Actors: 4, Names: 3, Period: 2 * time.Second, Hasty: drawHasty(seed) / 4},
 		seed: seed, storm: d / 2, calm: 4 * time.Second, progress: true, processes: 3, gap: 300 * time.Millisecond,
 		recovery: 2500 * time.Millisecond, shape: drawShape, kept: 0.5, local: localKinds(), global: quorumKinds(),
 	}

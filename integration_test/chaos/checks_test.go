@@ -47,6 +47,9 @@ func lacks() []lack {
 	stays := quorumPlan(0, 4*time.Second)
 	stays.Alone, stays.Staying, stays.progress, stays.calm = true, 2, false, 500*time.Millisecond
 	stays.global = []string{"pause", "kill-clients", "script-flush"}
+	// Those who leave at once do not know themselves what others were told.
+	hasty := plan{work: work{Lease: 10 * time.Second, Actors: 4, Names: 1, Period: time.Second, Hasty: 32}, storm: 2 * time.Second,
+		calm: 500 * time.Millisecond, processes: 2, recovery: time.Second, tidy: true}
 	return []lack{
 		{"exclusion", "Deadline", false, silent},
 		{"left behind", "NoRetry", false, long},
@@ -56,6 +59,7 @@ func lacks() []lack {
 		{"end", "ToldEnds", false, silent},
 		{"left behind", "Withdraw", true, votes},
 		{"period", "Stay", true, stays},
+		{"outage", "Noted", false, hasty},
 	}
 }
 

@@ -45,7 +45,7 @@ type job struct {
 
 // defences are those that storms may switch off.
 var defences = map[string]*defence.Switch{
-	"Deadline": &defence.Deadline, "Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "NoRetry": &defence.NoRetry,
+	"Deadline": &defence.Deadline, "Detach": &defence.Detach, "LeaseEnd": &defence.LeaseEnd, "Noted": &defence.Noted, "NoRetry": &defence.NoRetry,
 	"RepeatedGone": &defence.RepeatedGone, "Stay": &defence.Stay, "ToldEnds": &defence.ToldEnds, "Withdraw": &defence.Withdraw,
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -48,9 +49,17 @@ func counts(key string) bool {
 // actors are those of a client, of all kinds that the process uses.
 func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recorder, rng *rand.Rand) (list []workload.Runner) {
 	dice := func() *rand.Rand { return rand.New(rand.NewPCG(rng.Uint64(), rng.Uint64())) }
+	of := func(n int) workload.Config { // the n-th of a kind
+		cfg := cfg
+		if n >= j.Actors {
+			cfg.Haste = workload.Haste{Longest: 4 * time.Millisecond, Every: 400 * time.Millisecond, Rounds: 4}
+			cfg.Hold, cfg.Staying, cfg.Keeping = time.Millisecond, 0, 0
+		}
+		return cfg
+	}
 	if len(j.Kinds) == 0 {
-		for n := range j.Actors {
-			list = append(list, workload.New(cfg, rec, j.Client, n, dice()))
+		for n := range j.Actors + j.Hasty {
+			list = append(list, workload.New(of(n), rec, j.Client, n, dice()))
 		}
 		return list
 	}
@@ -59,8 +68,12 @@ func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recor
 	name := cfg.Name
 	for _, kind := range j.Kinds {
 		cfg.Name = func(rng *rand.Rand) string { return named(name(rng), kind) }
-		for range j.Actors {
-			list = append(list, workload.NewOf(kind, c, cfg, rec, j.Client, len(list), dice()))
+		some := j.Actors
+		if kind != history.Latches { // nobody has to wait for those
+			some += j.Hasty
+		}
+		for n := range some {
+			list = append(list, workload.NewOf(kind, c, of(n), rec, j.Client, len(list), dice()))
 		}
 		if kind == history.Elections {
 			list = append(list, workload.NewObserver(c, cfg, rec, j.Client, len(list), dice()))

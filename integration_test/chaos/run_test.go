@@ -20,6 +20,7 @@ import (
 // work is what client processes do.
 type work struct {
 	Actors  int
+	Hasty   int           // more of each process, who come all at once, and leave soon
 	Names   int           // of locks, in use at a time
 	Period  time.Duration // for which a name is in use; short histories are searched quickly
 	Lease   time.Duration

@@ -62,11 +62,11 @@ func Check(ops []Op, c Config) (found []Violation) {
 		of     Family
 		checks []check
 	}{
-		{ReadWrite, []check{Exclusion, readTokens, linearReadWrite, Turns, Forbidden, readWriteWakeUps, Leases, Trust, givenUp}},
-		{Permits, []check{MostPermits, linearPermits, Fifo, permitWakeUps, Free, Leases, Trust, givenUp}},
+		{ReadWrite, []check{Exclusion, readTokens, linearReadWrite, Turns, Forbidden, readWriteWakeUps, Leases, Trust, Outages, givenUp}},
+		{Permits, []check{MostPermits, linearPermits, Fifo, permitWakeUps, Free, Leases, Trust, Outages, givenUp}},
 		{Latches, []check{linearLatch, Sleepers}},
-		{Elections, []check{Exclusion, Linearizable, Fifo, WakeUps, Observers, Leaders, Leases, Trust, givenUp}},
-		{Locks, []check{Exclusion, Linearizable, Fifo, WakeUps, Leases, Forbidden, Periods, Ghosts, Overtaken, Trust, givenUp}},
+		{Elections, []check{Exclusion, Linearizable, Fifo, WakeUps, Observers, Leaders, Leases, Trust, Outages, givenUp}},
+		{Locks, []check{Exclusion, Linearizable, Fifo, WakeUps, Leases, Forbidden, Periods, Ghosts, Overtaken, Trust, Outages, givenUp}},
 	} {
 		own := slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Of != f.of && o.Name != "" }) // and what concerns all
 		if f.of == Elections {

@@ -99,6 +99,7 @@ type Op struct {
 	Guest bool `json:"guest,omitempty"`
 	// it ended by the panic of a hook, or of one whose command travelled with another's
 	Panic  bool `json:"panic,omitempty"`
+	Silent bool `json:"silent,omitempty"` // it was told of an outage, see [Outages]
 	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
 	Lease int64 `json:"lease,omitempty"`

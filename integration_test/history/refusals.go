@@ -35,6 +35,29 @@ func Refusals(ops []Op) (found []Violation) {
 	return found
 }
 
+// Outages finds callers who stayed for a moment only and were told that no server answers, although their own
+// client had an answer about the same lock in the second before: one that was asked for and there in that time.
+// Excused are those whom a fault met, or who came so soon after it that another server may have to answer.
+func Outages(ops []Op, c Config) (found []Violation) {
+	const moment, second = int64(100e6), int64(1e9) // of the table at holdfast.ErrNotAcquired
+	for name, ops := range byName(ops) {
+		for _, o := range ops {
+			if !o.Silent || o.Return-o.Call >= moment || !strings.Contains(o.Error, "no answer") ||
+				disturbed(o, excused(c.Faults, c.Recovery)) || disturbed(o, excused(c.Local[o.Client], c.Recovery)) {
+				continue
+			}
+			for _, e := range ops {
+				answered := e.Kind == State && e.Result == OK || e.Kind == Try && e.Result == Denied
+				if answered && e.Client == o.Client && e.Call > o.Return-second && e.Return <= o.Call {
+					found = append(found, Violation{"outage", name, "told that no server answers, after an answer", []Op{e, o}, nil})
+					break
+				}
+			}
+		}
+	}
+	return found
+}
+
 // during is what stood under the name from the call to the return of an operation, if there was
 // something.
 func during(ops []Op, o Op) (thing Op, inside bool) {

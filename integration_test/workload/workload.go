@@ -58,6 +58,8 @@ type Config struct {
 	Other func(name string) Locker
 	// Patience bounds every wait.
 	Patience time.Duration
+	// Haste is that of the actor.
+	Haste Haste
 	// Round changes all these times, if it is there: for virtual time in which much is to happen at
 	// one moment.
 	Round func(time.Duration) time.Duration
@@ -125,7 +127,7 @@ func (a *Actor) Run(ctx context.Context) { a.again(ctx, a.round) }
 // again does rounds until ctx ends or one of them says that the client was closed.
 func (a *Actor) again(ctx context.Context, round func(context.Context) bool) {
 	for ctx.Err() == nil && round(ctx) {
-		a.pause(ctx, a.random(a.Think))
+		a.rest(ctx)
 	}
 }
 
@@ -185,6 +187,9 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 // at some moment, or a TryLock. stop is to be called after it.
 func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option,
 	stop func()) {
+	if a.Haste.Longest > 0 {
+		return a.hasty(op, opts, cancel)
+	}
 	opts = append(opts, holdfast.Wait(a.Patience))
 	switch a.rng.IntN(8) {
 	case 0, 1:
@@ -293,6 +298,7 @@ func note(o *history.Op, err error) {
 	o.Panic = ofPanic(err)
 	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
 	silent := errors.Is(err, holdfast.ErrUnavailable)
+	o.Silent = silent
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	switch {
 	case err == nil:

@@ -17,8 +17,8 @@ const (
 	budget = 2 * time.Second
 	// long is a ReadTimeout of which not even half is over when such a call has to have returned.
 	long = 10 * time.Second
-	// slow is an answer that nobody calls prompt.
-	slow = 20 * time.Millisecond
+	// tardy is an answer that nobody calls prompt.
+	tardy = 20 * time.Millisecond
 )
 
 // frozen is a call that was begun while the servers say nothing.
@@ -37,7 +37,7 @@ func deadlineHolds(s *subject) (harm error) {
 	var calls []*frozen
 	calls = append(calls, s.frozenBy(long, 0)...)
 	calls = append(calls, s.frozenBy(-1, 0)...)
-	calls = append(calls, s.frozenBy(-1, slow)...)
+	calls = append(calls, s.frozenBy(-1, tardy)...)
 	for _, one := range calls {
 		one.n.silence(true)
 		defer one.n.thaw()

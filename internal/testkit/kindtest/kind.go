@@ -33,6 +33,10 @@ type Kind struct {
 	// Waiters is how many clients or owners the servers have that wait for a lock. Waiters of one
 	// client may count as one.
 	Waiters func(t *testing.T, name string) int
+	// Places is how many have places in a queue at the servers, whoever may have left meanwhile.
+	Places func(t *testing.T, name string) int
+	// Queues says that those who have places are granted the lock in their order.
+	Queues bool
 	// Lose gives a lock to a stranger, behind its holder's back. The stranger never gives it up.
 	Lose func(t *testing.T, name string)
 	// Memory says that there is no Redis: the kind has no scripts.
@@ -113,15 +117,24 @@ func Run(t *testing.T, k Kind) {
 			p.test(newSubject(t, k))
 		})
 	}
-	if k.far == nil {
-		return
+	if k.far != nil {
+		k.meet(t, hazards())
 	}
-	for _, h := range hazards() {
+}
+
+// Bursts checks what comes of callers who do not stay, for a kind that does not run all of the suite.
+func Bursts(t *testing.T, k Kind) { k.meet(t, bursts) }
+
+// meet has hazards happen.
+func (k Kind) meet(t *testing.T, list []hazard) {
+	for _, h := range list {
 		if k.Once && h.again {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
+			if !h.alone {
+				t.Parallel()
+			}
 			require.NoError(t, h.harm(newSubject(t, k)))
 		})
 	}

@@ -25,6 +25,8 @@ type Servers struct {
 	Force func(ctx context.Context, c []*holdfast.Client, name string) (bool, error)
 	// Waiters is how many a server knows that wait; nil if this kind keeps no queue, so that they listen.
 	Waiters func(ctx context.Context, rdb *redis.Client, name string) int64
+	// Places is how many of them have places; nil: all.
+	Places func(ctx context.Context, rdb *redis.Client, name string) int64
 	// Fields are those of the lock's hash by which the stranger has it. Give has it granted by other
 	// means, where there is no hash.
 	Fields []any
@@ -112,12 +114,18 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 			return Listeners(ctx, rdb, "redisson_lock__channel:{"+name+"}")
 		}
 	}
-	k.Waiters = func(t *testing.T, name string) (n int) {
-		for _, rdb := range k.direct {
-			n += int(s.Waiters(t.Context(), rdb, name))
-		}
-		return n
+	if s.Places == nil {
+		s.Places = s.Waiters
 	}
+	everywhere := func(count func(context.Context, *redis.Client, string) int64) func(*testing.T, string) int {
+		return func(t *testing.T, name string) (n int) {
+			for _, rdb := range k.direct {
+				n += int(count(t.Context(), rdb, name))
+			}
+			return n
+		}
+	}
+	k.Waiters, k.Places = everywhere(s.Waiters), everywhere(s.Places)
 	k.Lose = func(t *testing.T, name string) {
 		for _, rdb := range k.direct {
 			if s.Give != nil {

@@ -1,0 +1,297 @@
+package kindtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
+)
+
+// bursts are hazards that count what servers and this process do.
+var bursts = []hazard{
+	{"callers who leave cost no more than those who are served", boundsHold(1, 64), false, true},
+	{"callers of eight clients who leave cost no more either", boundsHold(8, 8), false, true},
+	{"so it is at servers that are slow", slow, false, true},
+	{"so it is where servers have no room for another connection", noRoom, false, true},
+}
+
+// burst is many more callers than a lock can serve, who mostly leave before that: their waits are from
+// nothing to a few milliseconds, and the contexts of some end at any moment, or before the call.
+type burst struct {
+	*subject
+	clients []Client
+	callers int           // of all clients
+	longest atomic.Int64  // wait
+	most    int64         // that this may become
+	some    int64         // how many grants are a round
+	limit   time.Duration // within which what must come again comes
+	idle    int           // goroutines before it began
+	spare   int           // goroutines that are the test's own
+	turns   bool          // who waits without a limit is granted the lock meanwhile
+	full    bool          // servers have no room for connections, so the test asks nothing meanwhile
+	trouble func()        // begins with the burst
+	relief  []func()      // ends that
+
+	calls, grants, outages atomic.Int64
+	places, routines       atomic.Int64 // the most that were seen
+	over                   atomic.Bool
+	wrong                  atomic.Pointer[error] // what went wrong first
+	group                  sync.WaitGroup
+}
+
+// unheard are the options of clients that the test does not observe: what an observer is not quick enough for is dropped.
+var unheard = &holdfast.Options{Linger: time.Millisecond, Observer: &holdfast.Observer{}}
+
+const (
+	// slowness is how long a slow server takes for an answer.
+	slowness = 20 * time.Millisecond
+	// proxied is how many goroutines there may be in proxies to a server.
+	proxied = 200
+	// shortest is how long callers wait at most, as long as some of them are granted the lock.
+	shortest = 4 * time.Millisecond
+	// longer is how many times as long they wait at most where nobody is answered within less, on a busy machine.
+	longer = 32
+	// rounds are how often some of a burst are granted the lock, and one of another client who waits for it.
+	rounds, some = 3, 8
+	// often is at which of their calls callers look what there is.
+	often = 32
+)
+
+// boundsHold: callers who leave cost no more than those who are served. All is counted: places at the
+// servers, goroutines, commands for each call, and what is left to do when the last caller has gone.
+// Grants happen all the time, and one of another client who waits is granted the lock in its turn.
+func boundsHold(clients, each int) func(*subject) error {
+	return func(s *subject) error {
+		if clients > 1 {
+			level.ForAll(s.T)
+		}
+		b := s.burst(clients*each, shortest)
+		b.turns = s.kind.Queues || clients == 1 // else whoever asks first after a release
+		for range clients {
+			b.clients = append(b.clients, s.kind.Client(s.T, unheard))
+		}
+		return b.run(s.client(), s.client())
+	}
+}
+
+// slow: the same at servers that take their time for each answer. Some of the callers wait for several of these.
+func slow(s *subject) error {
+	level.ForAll(s.T)
+	b := s.burst(16, 10*slowness)
+	c, n := s.patient(unheard)
+	other, m := s.patient(unheard)
+	b.clients, b.spare, b.turns = []Client{c}, proxied*len(s.kind.direct), true
+	b.trouble = func() { append(n, m...).each(func(p *faultproxy.Proxy) { p.DelayReply(scripts, 0, slowness) }) }
+	return b.run(other, s.client())
+}
+
+// noRoom: the same where the servers have no room for one more connection than there were before.
+func noRoom(s *subject) error {
+	level.ForAll(s.T)
+	b := s.burst(16, shortest)
+	b.clients, b.full, b.some = []Client{s.kind.Client(s.T, unheard)}, true, 1
+	set := func(rdb *redis.Client, n string) {
+		require.NoError(s, rdb.ConfigSet(s.Context(), "maxclients", n).Err())
+	}
+	b.trouble = func() {
+		for _, rdb := range s.kind.direct {
+			most := rdb.ConfigGet(s.Context(), "maxclients").Val()["maxclients"]
+			set(rdb, rdb.InfoMap(s.Context(), "clients").Item("Clients", "connected_clients"))
+			b.relief = append(b.relief, func() { set(rdb, most) })
+		}
+	}
+	return b.run(s.client(), s.client())
+}
+
+func (s *subject) burst(callers int, longest time.Duration) *burst {
+	b := &burst{subject: s, callers: callers, limit: patience, some: some, most: longer * int64(longest)}
+	if s.control {
+		b.limit = 3 * time.Second
+	}
+	b.longest.Store(int64(longest))
+	return b
+}
+
+// run has the burst, and two other clients beside it, who wait as long as it takes: one came before it, the
+// other comes in each round.
+func (b *burst) run(before, other Client) error {
+	for _, c := range append(b.clients, before, other) {
+		b.unlock(b.lock(b.Context(), c.New(b.name)))
+	}
+	b.idle = runtime.NumGoroutine()
+	sent := b.kind.Sent(b.T)
+	h := b.lock(b.Context(), other.New(b.name))
+	passed := int64(0)
+	waits := Begin(b.Context(), b, func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		h, err := before.New(b.name).Lock(ctx, opts...)
+		if err == nil {
+			passed, err = b.grants.Load(), h.Unlock(ctx)
+		}
+		return h, err
+	})
+	b.eventually("it waits", func() bool { return b.kind.Waiters(b.T, b.name) > 0 })
+	defer b.end()
+	if b.trouble != nil {
+		b.trouble()
+	}
+	b.begin()
+	b.eventually("they come again and again", func() bool {
+		return b.wrong.Load() != nil || !b.control && b.calls.Load() > 8*int64(b.callers)
+	})
+	b.unlock(h)
+	if wrong := b.wrong.Load(); wrong != nil {
+		return *wrong
+	}
+	if b.turns && waits.Hold() != nil && b.kind.Queues && passed > 0 {
+		return fmt.Errorf("%d were granted the lock before one who had come before them", passed)
+	}
+	calm := 0
+	for range rounds {
+		told, calls := b.outages.Load(), b.calls.Load()
+		if err := b.round(other.New(b.name)); err != nil {
+			return err
+		}
+		if outages := b.outages.Load() - told; 8*outages <= b.calls.Load()-calls {
+			calm++
+		}
+	}
+	b.end()
+	calls, last := b.calls.Load(), b.kind.Sent(b.T)
+	waits.Hold()
+	b.unlock(b.lock(b.Context(), other.New(b.name)))
+	b.eventually("nothing is left", func() bool {
+		return b.taken(b.name) == 0 && b.kind.Places(b.T, b.name) == 0 && runtime.NumGoroutine() <= b.idle+b.spare+1 // which asks
+	})
+	rest := b.kind.Sent(b.T) - last
+	b.Logf("%d callers, %d calls, waits of up to %v: %d granted, %d told of an outage; at most %d places, %d goroutines; "+
+		"%d scripts, %d after the last call", b.callers, calls, time.Duration(b.longest.Load()), b.grants.Load(), b.outages.Load(),
+		b.places.Load(), b.routines.Load(), last-sent, rest)
+	switch wrong, servers := b.wrong.Load(), int64(len(b.kind.direct)); {
+	case wrong != nil:
+		return *wrong
+	case calm == 0 && !b.full:
+		return fmt.Errorf("%d of %d calls were told of an outage", b.outages.Load(), calls)
+	case last-sent > 4*calls*servers:
+		return fmt.Errorf("%d scripts for %d calls", last-sent, calls)
+	case rest > 8*int64(b.callers)*servers:
+		return fmt.Errorf("%d scripts were left of %d callers", rest, b.callers)
+	}
+	return nil
+}
+
+// round ends when as many were granted the lock as there are callers, and then one who waits for it. On
+// a busy machine nobody may be answered within the shortest wait: then they wait longer.
+func (b *burst) round(l holdfast.Locker) error {
+	grants, calls := b.grants.Load(), b.calls.Load()
+	for end := time.Now().Add(b.limit); b.grants.Load()-grants < b.some; <-time.After(time.Millisecond) {
+		if wrong := b.wrong.Load(); wrong != nil {
+			return *wrong
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d grants in %d calls", b.grants.Load()-grants, b.calls.Load()-calls)
+		}
+		if now := b.calls.Load(); now-calls > 8*int64(b.callers) {
+			calls = now
+			b.longest.Store(min(2*b.longest.Load(), b.most))
+		}
+	}
+	if !b.turns {
+		return nil
+	}
+	h, err := l.Lock(b.Context(), holdfast.Wait(b.limit))
+	if err != nil {
+		return fmt.Errorf("who waits beside them: %w", err)
+	}
+	return h.Unlock(b.Context())
+}
+
+func (b *burst) begin() {
+	rng := level.Rand(b.T)
+	for i := range b.callers {
+		l, own := b.clients[i%len(b.clients)].New(b.name), rand.New(rand.NewPCG(rng.Uint64(), 0)) //nolint:gosec // for tests
+		b.group.Go(func() {
+			for !b.over.Load() && b.wrong.Load() == nil {
+				b.failed(b.call(l, own))
+				if b.calls.Add(1)%often == 0 && !b.full {
+					b.failed(b.look())
+				}
+			}
+		})
+	}
+}
+
+func (b *burst) failed(err error) {
+	if err != nil {
+		b.wrong.CompareAndSwap(nil, &err)
+	}
+}
+
+func (b *burst) end() {
+	b.over.Store(true)
+	b.group.Wait()
+	for _, end := range b.relief {
+		end()
+	}
+	b.relief = nil
+}
+
+// call is one call. Who is granted the lock has it until a server has answered something else.
+func (b *burst) call(l holdfast.Locker, rng *rand.Rand) error {
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	wait := time.Duration(rng.Int64N(b.longest.Load()))
+	opt := holdfast.Wait(wait)
+	switch rng.IntN(8) {
+	case 0:
+		opt = holdfast.Wait(0)
+	case 1:
+		cancel()
+	case 2, 3:
+		opt = holdfast.Wait(patience)
+		defer time.AfterFunc(wait, cancel).Stop()
+	}
+	h, err := l.Lock(ctx, opt)
+	switch {
+	case err == nil:
+		b.grants.Add(1)
+		if !b.full {
+			_ = b.kind.direct[0].Ping(b.Context())
+		}
+		return h.Unlock(b.Context())
+	case errors.Is(err, holdfast.ErrUnavailable):
+		b.outages.Add(1)
+	case !errors.Is(err, holdfast.ErrNotAcquired) && (ctx.Err() == nil || !errors.Is(err, context.Canceled)):
+		return fmt.Errorf("told %w", err)
+	}
+	return nil
+}
+
+// look looks whether the bounds hold. There may be more for a moment: what was asked for while the
+// machine stood still comes all at once. It gets less again while the callers go on.
+func (b *burst) look() error {
+	for end := time.Now().Add(b.limit); ; <-time.After(time.Millisecond) {
+		places, routines := int64(b.kind.Places(b.T, b.name)), int64(runtime.NumGoroutine()-b.idle)
+		for most, n := range map[*atomic.Int64]int64{&b.places: places, &b.routines: routines} {
+			if n > most.Load() {
+				most.Store(n)
+			}
+		}
+		if places <= int64(2*b.callers) && routines <= int64(4*b.callers+b.spare) {
+			return nil
+		}
+		if time.Now().After(end) {
+			return fmt.Errorf("%d places and %d goroutines of %d callers", places, routines, b.callers)
+		}
+	}
+}
