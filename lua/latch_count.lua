@@ -16,8 +16,8 @@ local call, name, this = redis.call, KEYS[1], KEYS[2]
 local limit = ARGV[3]
 -- include late
 local stands = call('GET', name)
-local left = stands or '0'
-left = not string.find(left, '[^%d-]') and tonumber(left)
+local count = stands or '0'
+local left = not string.find(count, '[^%d-]') and tonumber(count)
 if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
 if call('EXISTS', this) == 1 then return {1, math.max(left, 0), clock} end
 local outcome = '1'
