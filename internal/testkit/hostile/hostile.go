@@ -18,11 +18,11 @@ import (
 var Texts = []string{
 	"a\nforged line", "b\r\nforged: line", "\x1b[2J\x1b]0;title\adone", "c1\u009b31m\u0085forged line", "\u202egnp.exe", "\u2066x\u2069\u200b\ufeff",
 	"\xff\xfe\xc3", "e" + strings.Repeat("\u0301", 3000), "-x", "--force", `it's "quoted" \back\ $(touch x) ` + "`y`", "two  spaces ", "<script>x</script>",
-	"nul\x00byte", "\u2028forged line", "private\ue000\U000e0041", strings.Repeat("long\x1b", 12_000), "設定:更新",
+	"nul\x00byte", "\u2028forged line", "private\ue000\U000e0041", strings.Repeat("long\x1b", 4_000), "設定:更新",
 }
 
-// Longest is how long a line may be, whatever was written: room for some texts that stand alone, spelled out.
-const Longest = 64 << 10
+// Longest is how long a line may be, whatever was written: room for a document of JSON, whose texts are whole.
+const Longest = 256 << 10
 
 // Check fails the test if there is a fault in what was printed.
 func Check(tb testing.TB, what, printed string) {
