@@ -83,8 +83,11 @@ func TestErrorsShowNoSecret(t *testing.T) {
 				require.NotContains(t, stdout+stderr, "sesame", args)
 			}
 		}
-		_, err := newAddress(text).open(nil)
+		rdb, err := newAddress(text).open(nil)
 		require.NotContains(t, fmt.Sprint(err), "sesame")
+		if err == nil {
+			require.NoError(t, rdb.Close())
+		}
 	}
 	require.Equal(t, 3, report(io.Discard, exited(3), nil))
 }
