@@ -203,7 +203,7 @@ func forbidden(from, to string) string {
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
 	case d == watchers:
 		return "what exporters make of events is theirs; the library tells of events and counts nothing"
-	case f == watchers && d != root && dir != "watchdog":
+	case f == watchers && d != root && dir != "watchdog" && dir != "internal/printable":
 		return "an exporter hears what every observer hears, and knows the reasons of a loss; it sees nothing inside"
 	case d == adapters:
 		return "what other libraries make of locks is their adapters' affair; the library knows of none"

@@ -1,8 +1,6 @@
 package holdfast
 
 import (
-	"fmt"
-
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
@@ -86,10 +84,9 @@ type Error struct {
 	Err  error  // the reason; see the Err variables of this package
 }
 
-// Error reads like `rlock: unlock "orders:42": lock lost`.
-func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s %q: %v", e.Kind, e.Op, e.Name, e.Err)
-}
+// Error reads like `rlock: unlock "orders:42": lock lost`. It is one line of a few kilobytes at most, in
+// which nothing can change a terminal, whatever the name and the server's answer are; Name and Err have all of it.
+func (e *Error) Error() string { return errs.Text(e.Kind, e.Op, e.Name, e.Err) }
 
 // Unwrap returns the reason, for errors.Is and errors.As.
 func (e *Error) Unwrap() error { return e.Err }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -108,7 +109,7 @@ func (b *backend) Check(cfg *engine.Settings) error {
 func (b *backend) Explain(err error) error {
 	explained := b.Backend.Explain(err)
 	if lua.IsError(err, "WRONGTYPE") {
-		return errs.Both(fmt.Errorf("the key %s holds something that is no announcement, or", b.said), explained)
+		return errs.Both(fmt.Errorf("the key %s holds something that is no announcement, or", printable.Name(b.said)), explained)
 	}
 	return explained
 }

@@ -34,6 +34,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/held"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // ErrStale says that the store has seen a greater token: another holder has been there since.
@@ -62,7 +63,7 @@ type StaleError struct {
 
 // Error names both tokens.
 func (e *StaleError) Error() string {
-	return fmt.Sprintf("fence: %v: %q has seen %d, and this one is %d", ErrStale, e.Resource, e.Last, e.Token)
+	return fmt.Sprintf("fence: %v: %s has seen %d, and this one is %d", ErrStale, printable.Quote(e.Resource), e.Last, e.Token)
 }
 
 // Unwrap is for errors.Is.
@@ -102,14 +103,14 @@ func only(ctx context.Context) (uint64, error) {
 	return token, nil
 }
 
-// because adds the cause to an error that says only that a context ended. The cause is a lost lock,
-// for example.
+// because makes an error printable, and adds the cause to one that says only that a context ended. The
+// cause is a lost lock, for example.
 func because(ctx context.Context, err error) error {
 	cause := context.Cause(ctx)
 	if cause == nil || errors.Is(err, cause) || !errors.Is(err, ctx.Err()) {
-		return err
+		return printable.Error(err)
 	}
-	return fmt.Errorf("%w: %w", err, cause)
+	return printable.Error(fmt.Errorf("%w: %w", err, cause))
 }
 
 func tokenOf(h *held.Hold) (token uint64, ok bool) {

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -56,15 +57,16 @@ func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, 
 	r, err := lua.Run(ctx, g.rdb, call)
 	switch {
 	case lua.IsDenied(err):
-		return nil, fmt.Errorf("fence: %s %q: this user lacks a permission; docs/security.md has the rule that it needs: %w", command, key, err)
+		return nil, fmt.Errorf("fence: %s %s: this user lacks a permission; docs/security.md has the rule that it needs: %w", printable.Name(command),
+			printable.Quote(key), printable.Error(err))
 	case err != nil:
-		return nil, fmt.Errorf("fence: %s %q: %w", command, key, because(ctx, err))
+		return nil, fmt.Errorf("fence: %s %s: %w", printable.Name(command), printable.Quote(key), because(ctx, err))
 	case r.Status != lua.Denied:
 		return r.Value(0), nil
 	}
 	last, err := strconv.ParseUint(r.Text(0), 10, 64)
 	if err != nil {
-		return nil, fmt.Errorf("fence: %s holds something that is not a token: %w", keys.Fence(key), err)
+		return nil, fmt.Errorf("fence: %s holds something that is not a token: %w", printable.Name(keys.Fence(key)), printable.Error(err))
 	}
 	return nil, &StaleError{key, token, last}
 }
@@ -86,8 +88,8 @@ func (g *Redis) check(token uint64, key, command string, args []any) error {
 	case token == 0:
 		return errZero
 	case len(args) > maxArgs:
-		return fmt.Errorf("fence: %s %q has %d arguments, and a script can pass on %d; split it into several", command,
-			key, len(args), maxArgs)
+		return fmt.Errorf("fence: %s %s has %d arguments, and a script can pass on %d; split it into several",
+			printable.Name(command), printable.Quote(key), len(args), maxArgs)
 	}
 	return nil
 }

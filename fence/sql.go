@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"math"
 	"regexp"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // SQL guards transactions with a table that has the last token of each resource. It works in
@@ -72,18 +74,18 @@ func (g *SQL) CheckToken(ctx context.Context, tx *sql.Tx, resource string, token
 	}
 	result, err := tx.ExecContext(ctx, g.note, resource, int64(token))
 	if err != nil {
-		return fmt.Errorf("fence: check of %q: %w", resource, because(ctx, err))
+		return fmt.Errorf("fence: check of %s: %w", printable.Quote(resource), because(ctx, err))
 	}
 	noted, err := result.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("fence: check of %q: %w", resource, err)
+		return fmt.Errorf("fence: check of %s: %w", printable.Quote(resource), because(ctx, err))
 	}
 	if noted > 0 {
 		return nil
 	}
 	var last int64
 	if err := tx.QueryRowContext(ctx, g.ask, resource).Scan(&last); err != nil {
-		return fmt.Errorf("fence: %q was refused, and the token that it has seen cannot be read: %w", resource,
+		return fmt.Errorf("fence: %s was refused, and the token that it has seen cannot be read: %w", printable.Quote(resource),
 			because(ctx, err))
 	}
 	return &StaleError{resource, token, uint64(last)}

@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // LogLosses returns an Observer that logs each lost lock as a warning, with the trace of the call that
@@ -24,8 +25,8 @@ func LogLosses(logger *slog.Logger) *holdfast.Observer {
 		if !errors.Is(e.Reason, holdfast.ErrLost) {
 			return
 		}
-		attrs := []slog.Attr{slog.String("kind", e.Kind), slog.String("name", e.Name), slog.String("owner", e.Owner),
-			slog.Uint64("token", e.Token), slog.Duration("held", e.Held), slog.String("reason", e.Reason.Error())}
+		attrs := []slog.Attr{slog.String("kind", e.Kind), slog.String("name", printable.Name(e.Name)), slog.String("owner", printable.Name(e.Owner)),
+			slog.Uint64("token", e.Token), slog.Duration("held", e.Held), slog.String("reason", printable.Line(e.Reason.Error()))}
 		if span := trace.SpanContextFromContext(ctx); span.IsValid() {
 			attrs = append(attrs, slog.String("trace_id", span.TraceID().String()),
 				slog.String("span_id", span.SpanID().String()))

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/telemetry"
 )
 
@@ -36,9 +37,15 @@ type call struct {
 func (s *spans) waiting(ctx context.Context, w holdfast.WaitEvent) context.Context {
 	c := &call{caller: ctx, once: w.Once}
 	ctx, c.acquire = s.tracer.Start(ctx, "holdfast.lock acquire", trace.WithAttributes(
-		attribute.String("holdfast.lock.kind", w.Kind), attribute.String("holdfast.lock.name", w.Name),
+		attribute.String("holdfast.lock.kind", w.Kind), named(w.Name),
 		attribute.Bool("holdfast.lock.once", w.Once)))
 	return context.WithValue(ctx, callKey{s}, c)
+}
+
+// named is the attribute of a lock's name. One that is no UTF-8 is quoted: with it the exporter would drop all spans
+// that it sends at the same time, also of other code.
+func named(name string) attribute.KeyValue {
+	return attribute.String("holdfast.lock.name", printable.Name(name))
 }
 
 // call returns the one of a context; nil if another observer has put another context in its place.
@@ -53,7 +60,7 @@ func (s *spans) granted(ctx context.Context, g holdfast.GrantEvent) {
 		return
 	}
 	hold := []attribute.KeyValue{
-		attribute.String("holdfast.lock.owner", g.Owner),
+		attribute.String("holdfast.lock.owner", printable.Name(g.Owner)),
 		attribute.String("holdfast.lock.token", strconv.FormatUint(g.Token, 10)), // may be beyond 63 bits
 		attribute.Int("holdfast.lock.count", g.Count),
 	}
@@ -62,7 +69,7 @@ func (s *spans) granted(ctx context.Context, g holdfast.GrantEvent) {
 	c.acquire.End()
 	if s.holds {
 		_, c.hold = s.tracer.Start(c.caller, "holdfast.lock hold", trace.WithLinks(trace.Link{SpanContext: c.acquire.SpanContext()}),
-			trace.WithAttributes(append(hold, attribute.String("holdfast.lock.kind", g.Kind), attribute.String("holdfast.lock.name", g.Name))...))
+			trace.WithAttributes(append(hold, attribute.String("holdfast.lock.kind", g.Kind), named(g.Name))...))
 	}
 }
 
@@ -115,12 +122,12 @@ func endOf(e holdfast.EndEvent) string {
 // tell adds a loss to a span that goes on. One that has ended takes nothing any more.
 func tell(span trace.Span, e holdfast.EndEvent) {
 	span.AddEvent("holdfast.lock lost", trace.WithAttributes(attribute.String("holdfast.lock.kind", e.Kind),
-		attribute.String("holdfast.lock.name", e.Name), attribute.String("holdfast.lock.owner", e.Owner),
+		named(e.Name), attribute.String("holdfast.lock.owner", printable.Name(e.Owner)),
 		attribute.String("holdfast.lock.loss", telemetry.Reason(e.Reason))))
 }
 
 // fail is what the conventions ask of an operation that failed.
 func fail(span trace.Span, kind string, err error) {
 	span.SetAttributes(attribute.String("error.type", kind))
-	span.SetStatus(codes.Error, err.Error())
+	span.SetStatus(codes.Error, printable.Line(err.Error()))
 }

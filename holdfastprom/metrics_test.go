@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastprom"
+	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -165,6 +166,15 @@ func TestSeriesAreBounded(t *testing.T) {
 	requireLines(t, scrape(t, r),
 		`holdfast_lock_losses_total{class="4",kind="rlock",reason="gone"} 1.0`,
 		`holdfast_lock_losses_total{class="other",kind="rlock",reason="gone"} 995.0`)
+}
+
+// TestHostileClasses: what Class makes of somebody's name is printable in a label.
+func TestHostileClasses(t *testing.T) {
+	m := holdfastprom.New(&holdfastprom.Options{Class: func(name string) string { return name }})
+	for _, text := range hostile.Texts {
+		play(m.Observer(), "rlock", text)
+	}
+	hostile.Check(t, "metrics", scrape(t, register(t, m)))
 }
 
 func TestExemplars(t *testing.T) {

@@ -161,7 +161,7 @@ func (c *conn) collect() {
 }
 
 // scriptError is the emulation's text of an error of a command that a script lets through.
-var scriptError = regexp.MustCompile(`^-ERR Error compiling script \(new function\): :(\d+): ([A-Z]{4,} .*?)\s+stack traceback:`)
+var scriptError = regexp.MustCompile(`^-ERR Error compiling script \(new function\): :(\d+): ([A-Z]{3,} .*?)\s+stack traceback:`)
 
 // plain gives an error the code with which a server answers: by that the library tells what it means.
 func plain(raw []byte) []byte {

@@ -179,7 +179,7 @@ func knows(e *inspect.Ended) string {
 
 // sentence is an error as it stands in a page.
 func sentence(err error) string {
-	text := shown(err.Error(), 400) + remedy(err)
+	text := said(err, 400) + remedy(err)
 	return strings.ToUpper(text[:1]) + text[1:] + "."
 }
 

@@ -174,7 +174,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 
 // why says why nothing new is known of a master, and what to do about it where that is clear.
 func (h *Handler) why(at int, o outage) string {
-	text := shown(o.err.Error(), 300) + remedy(o.err)
+	text := said(o.err, 300) + remedy(o.err)
 	if answered(o.err) {
 		return fmt.Sprintf("%s refuses since %s: %s", h.called(at), clock(o.since), text)
 	}

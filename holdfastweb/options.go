@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Options change what the page shows and what people may do. The zero value, or nil, is a page that only
@@ -78,6 +80,7 @@ func (o *Options) complete() error {
 	fill(&o.Rows, defaultRows)
 	fill(&o.MaxViewers, defaultViewers)
 	fill(&o.Logger, slog.New(slog.DiscardHandler))
+	o.Logger = slog.New(printable.Handler(o.Logger.Handler()))
 	return nil
 }
 

@@ -5,18 +5,16 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // visible is a text of somebody else's as people may see it: what is no character, or turns the direction
 // of others, is spelled out.
-func visible(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
-	}
-	return strconv.Quote(text)
-}
+func visible(text string) string { return printable.Text(text, inFull) }
+
+// said is an error in a page.
+func said(err error, width int) string { return cut(printable.Line(err.Error()), width) }
 
 // cut takes the middle out of what is too long: names differ at their ends.
 func cut(text string, width int) string {
@@ -36,7 +34,7 @@ func shown(text string, width int) string { return cut(visible(text), width) }
 
 // The most that is shown of a text, in characters.
 const (
-	inRow, inFull = 72, 4096
+	inRow, inFull = 72, printable.Long
 )
 
 // owner is "<uuid>:h<number>" shortened to the beginning of the client's id.

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Deadlock is a circle of waits, none of which ends by itself, unless it has a limit: each waits for what the next one has, and
@@ -34,11 +35,11 @@ type Blocked struct {
 func (d Deadlock) String() string {
 	parts := make([]string, len(d))
 	for i, b := range d {
-		who := plainly(b.Client)
+		who := printable.Name(b.Client)
 		if b.Label != "" {
-			who = fmt.Sprintf("%s (%s)", plainly(b.Label), who)
+			who = fmt.Sprintf("%s (%s)", printable.Name(b.Label), who)
 		}
-		parts[i] = fmt.Sprintf("%s has %q and waits for %q", who, b.Has, b.Name)
+		parts[i] = fmt.Sprintf("%s has %s and waits for %s", who, printable.Quote(b.Has), printable.Quote(b.Name))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -55,7 +56,8 @@ const mostTexts = 10_000
 // half of LongWait or so and about a minute at most, whatever the texts say, and looks again. It also looks whether the holders still stand in Redis. So what it
 // returns stood at one moment between the two looks. It reads only, and goes through the keys in steps, as
 // [Inspector.Locks] does.
-func (i *Inspector) Deadlocks(ctx context.Context) ([]Deadlock, error) {
+func (i *Inspector) Deadlocks(ctx context.Context) (_ []Deadlock, err error) {
+	defer func() { err = printable.Error(err) }()
 	clients, err := i.sayers(ctx)
 	if err != nil || len(clients) == 0 {
 		return nil, err

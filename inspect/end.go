@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -57,7 +58,8 @@ const claim = 2 * time.Second
 //
 // One master's part of a quorum lock is freed like any lock. Its holder finds out, and has the lock
 // still if a majority of the other masters says so.
-func (i *Inspector) End(ctx context.Context, name string, g Grant) (Ended, error) {
+func (i *Inspector) End(ctx context.Context, name string, g Grant) (_ Ended, err error) {
+	defer func() { err = printable.Error(err) }()
 	if g == (Grant{}) {
 		return Ended{}, errors.New("name the owner, or the token, of the hold that is to end")
 	}
@@ -78,12 +80,12 @@ func (i *Inspector) End(ctx context.Context, name string, g Grant) (Ended, error
 	case reply.Status == lua.Gone && l.Kind != ReadWrite && l.Kind != Semaphore:
 		return Ended{}, fmt.Errorf("%w any more", ErrFree)
 	case reply.Status == lua.Gone:
-		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, plainly(h.Owner))
+		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, printable.Name(h.Owner))
 	case reply.Status != lua.Done:
-		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, plainly(reply.Text(0)))
+		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, printable.Name(reply.Text(0)))
 	}
 	i.tell(ctx, &l, h)
-	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: reply.Text(0)}
+	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: printable.Line(reply.Text(0))}
 	if h.Redisson {
 		e.Until = -1
 	}
@@ -126,7 +128,7 @@ func (l *Lock) who() string {
 	if len(l.Holders) == 0 {
 		return "nobody is listed"
 	}
-	first := plainly(l.Holders[0].Owner)
+	first := printable.Name(l.Holders[0].Owner)
 	if n := len(l.Holders); n > 1 {
 		return fmt.Sprintf("%s, and %d more", first, n-1)
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -82,7 +83,8 @@ func (i *Inspector) sharded() bool {
 
 // Lock tells what there is at a name, which is spelled as it stands in Redis. A name at which there is
 // nothing is no error: its kind is [Nothing].
-func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
+func (i *Inspector) Lock(ctx context.Context, name string) (_ Lock, err error) {
+	defer func() { err = printable.Error(err) }()
 	if err := keys.Check(name); err != nil {
 		return Lock{}, err
 	}
@@ -91,7 +93,7 @@ func (i *Inspector) Lock(ctx context.Context, name string) (Lock, error) {
 		return Lock{}, err
 	}
 	list := []Lock{answers[0].lock}
-	err := i.complete(ctx, list)
+	err = i.complete(ctx, list)
 	return list[0], err
 }
 

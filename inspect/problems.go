@@ -3,9 +3,9 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // problems are what looks wrong of a name.
@@ -17,7 +17,7 @@ func (r *reply) problems(l *Lock) (list []Problem) {
 	r.tokenProblems(l, add)
 	switch {
 	case l.Kind == ReadWrite && r.kind == "hash" && len(l.Holders) == 0 && r.size == 1:
-		add(NoOwner, "nobody reads or writes, and the key is there: delete it, DEL %s", quoted(l.Name))
+		add(NoOwner, "nobody reads or writes, and the key is there: delete it, DEL %s", printable.Key(l.Name))
 	case l.Kind == Semaphore && r.kind == "none":
 		add(NoOwner, "permits are out or waited for, and their number is gone (evicted, or deleted): set it again, with SetPermits")
 	}
@@ -39,7 +39,7 @@ func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
 		if r.kind == "hash" {
 			what = fmt.Sprintf("a hash of %d fields whose names are no owners", r.size)
 			if field := text(at(r.content, 0)); r.size == 1 {
-				what = fmt.Sprintf("a hash whose field %.40q is no owner", field)
+				what = fmt.Sprintf("a hash whose field %s is no owner", printable.Quote(field))
 			}
 		} else if r.kind == "string" {
 			what = "a text that is no number"
@@ -52,20 +52,20 @@ func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
 			"program): if its holder is dead, free it with unlock --force")
 	}
 	if r.other && r.kind != "none" {
-		add(TwoSpellings, "%s is a key, too, and the two share token, queue and channel: use one spelling", quoted(keys.Twin(l.Name)))
+		add(TwoSpellings, "%s is a key, too, and the two share token, queue and channel: use one spelling", printable.Key(keys.Twin(l.Name)))
 	}
 	for _, key := range r.strange {
 		if l.Kind != Semaphore && text(key) == keys.ForPermits(l.Name).Ends {
 			continue // somebody's key that happens to end in ":timeout"
 		}
-		add(WrongType, "the key %s is of a type that it cannot have: delete it, or choose another name for the lock", quoted(text(key)))
+		add(WrongType, "the key %s is of a type that it cannot have: delete it, or choose another name for the lock", printable.Key(text(key)))
 	}
 }
 
 func (r *reply) tokenProblems(l *Lock, add func(Trouble, string, ...any)) {
 	_, ok := r.lastToken()
 	if token := keys.For(l.Name).Token; r.token != "" && !ok {
-		add(BadToken, "the key %s does not hold a token: delete it, and the next grant makes it anew from the server's time", quoted(token))
+		add(BadToken, "the key %s does not hold a token: delete it, and the next grant makes it anew from the server's time", printable.Key(token))
 		return
 	}
 	ours := slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Redisson && h.Mode != Read })
@@ -73,15 +73,4 @@ func (r *reply) tokenProblems(l *Lock, add func(Trouble, string, ...any)) {
 		add(NoToken, "the token is gone (evicted, or deleted): fencing works again from the next grant on, as the server's clock leads tokens; "+
 			"see maxmemory-policy, which must be noeviction")
 	}
-}
-
-// quoted is a key for people.
-func quoted(key string) string { return strconv.Quote(key) }
-
-// plainly is a text of Redis for people, which is quoted if it could do something to a terminal.
-func plainly(text string) string {
-	if q := quoted(text); q != `"`+text+`"` {
-		return q
-	}
-	return text
 }

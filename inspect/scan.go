@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -55,7 +56,7 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 			err = w.keys(ctx)
 		}
 		if err != nil && !w.over {
-			yield(Lock{}, err)
+			yield(Lock{}, printable.Error(err))
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Several tells what there is at each of some names, in their order: the state of each is of one
@@ -15,7 +16,8 @@ import (
 // the labels of their clients. The masters of a cluster are asked at the same time. With an error those locks are
 // there that were told all the same; the others have no Name. A name that a server refuses to show, or that no lock can have, has the
 // problem [Unreadable].
-func (i *Inspector) Several(ctx context.Context, names []string) ([]Lock, error) {
+func (i *Inspector) Several(ctx context.Context, names []string) (_ []Lock, err error) {
+	defer func() { err = printable.Error(err) }()
 	locks := make([]Lock, len(names))
 	groups, err := i.byMaster(ctx, names)
 	if err != nil {

@@ -41,7 +41,7 @@ too late
 	three | latch_count until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
 no count
 	LOCK=red/30s | latch_count | !HOLDFAST | same |
-	left = not string.find(left, '[^%d-]') and tonumber(left) => left = 5
+	local left = not string.find(count, '[^%d-]') and tonumber(count) => local left = 5
 no latch
 	heldByB | latch_count | !WRONGTYPE | same |
 	local stands = call('GET', name) => call('DEL', name)\nlocal stands = call('GET', name)

@@ -56,6 +56,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -213,7 +214,7 @@ func (l *Latch) check(op string) error {
 // explain says which key an error of Redis is about. A latch has no other key that others write.
 func (l *Latch) explain(err error) error {
 	if lua.IsError(err, "WRONGTYPE") {
-		return errs.Both(fmt.Errorf("the key %s holds something that is not a latch; choose another name", l.keys.Name), err)
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a latch; choose another name", printable.Name(l.keys.Name)), err)
 	}
 	return remote.Explain(err, l.keys.Name, false)
 }

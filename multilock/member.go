@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // member is one of the locks.
@@ -76,7 +77,7 @@ func (m *member) accepts(ctx context.Context, opts []holdfast.Option) error {
 		return nil
 	}
 	if err := m.lock.Accepts(ctx, opts); err != nil {
-		return fmt.Errorf("%s %q: %w", m.kind, m.name, err)
+		return fmt.Errorf("%s %s: %w", m.kind, printable.Quote(m.name), err)
 	}
 	return nil
 }
@@ -121,16 +122,16 @@ func (m *member) collides(other member) (same bool, err error) {
 	case a.Same(b) && a.Again():
 		return true, nil
 	case a.Same(b):
-		err = fmt.Errorf("%s %q is given twice, and two of its owners could wait for each other; a multilock takes one, so get more by its Acquire", m.kind, m.name)
+		err = fmt.Errorf("%s %s is given twice, and two of its owners could wait for each other; a multilock takes one, so get more by its Acquire", m.kind, printable.Quote(m.name))
 	case a.Shares(b) && m.kind == other.kind:
-		err = fmt.Errorf("two sides of %s %q are given, which exclude each other; give the one that writes", m.kind, m.name)
+		err = fmt.Errorf("two sides of %s %s are given, which exclude each other; give the one that writes", m.kind, printable.Quote(m.name))
 	case a.Shares(b):
-		err = fmt.Errorf("%q is given as %s and as %s, which exclude each other; use one kind for a name", m.name, other.kind, m.kind)
+		err = fmt.Errorf("%s is given as %s and as %s, which exclude each other; use one kind for a name", printable.Quote(m.name), other.kind, m.kind)
 	case m.where == other.where && m.where != "":
-		err = fmt.Errorf("%q at %s is given by way of two clients, and would wait for itself; use one client", m.name, m.where)
+		err = fmt.Errorf("%s at %s is given by way of two clients, and would wait for itself; use one client", printable.Quote(m.name), m.where)
 	case a.Meets(b):
-		err = fmt.Errorf("%q is given as %s and as %s, which exclude each other at a server that both ask; use one of them, or another name",
-			m.name, other.kind, m.kind)
+		err = fmt.Errorf("%s is given as %s and as %s, which exclude each other at a server that both ask; use one of them, or another name",
+			printable.Quote(m.name), other.kind, m.kind)
 	default:
 		return false, nil
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // brief is for how long at least a server is asked when the wait is over: a member may be free, and what
@@ -220,7 +221,7 @@ func (t *taking) in(m member, err error) error {
 	if of := (*holdfast.Error)(nil); errors.As(err, &of) {
 		return err
 	}
-	return fmt.Errorf("%s %q: %w", m.kind, m.name, err)
+	return fmt.Errorf("%s %s: %w", m.kind, printable.Quote(m.name), err)
 }
 
 // and is two errors in one line, either of which may be nil.

@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/fair"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -46,7 +47,8 @@ func (b *backend) Explain(err error) error {
 	switch k := b.wire.keys; {
 	case lua.IsError(err, "WRONGTYPE"):
 		return errs.Both(fmt.Errorf("the key %s holds something that is not a semaphore, or one of %s, %s, %s, %s and %s something foreign; "+
-			"choose another name", k.Name, k.Ends, k.Token, k.Queue, k.Places, k.Wants), err)
+			"choose another name", printable.Name(k.Name), printable.Name(k.Ends), printable.Name(k.Token), printable.Name(k.Queue),
+			printable.Name(k.Places), printable.Name(k.Wants)), err)
 	case lua.IsError(err, "HOLDFAST_PERMITS"):
 		return errs.Both(errs.ErrInvalid, errs.Both(errors.New("ask for fewer, or raise their number with SetPermits"), err))
 	}

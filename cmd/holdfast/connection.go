@@ -15,7 +15,7 @@ import (
 // connection is what the flags amount to that say where Redis is, and how to be let in. All commands
 // that ask a server of the user's have the same ones.
 type connection struct {
-	addresses []string // more than one: independent masters
+	addresses []address // more than one: independent masters
 	tls       tlsFiles
 }
 
@@ -23,7 +23,8 @@ type connection struct {
 // behind them.
 func (c *connection) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringArrayVar(&c.addresses, "redis", fromEnvironment(), "Redis server, as a `URL`; see above")
+	c.addresses = fromEnvironment()
+	f.Var(&addressFlag{all: &c.addresses}, "redis", "Redis server, as a `URL`; see above")
 	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
 	for name, file := range map[string]struct {
 		path *string
@@ -64,12 +65,11 @@ func (c *connection) all() (clients []redis.UniversalClient, err error) {
 			clients = nil
 		}
 	}()
-	for i, address := range c.addresses {
-		if slices.Contains(c.addresses[:i], address) {
-			return clients, fail(exitUsage, "--redis has %s twice, and a master has one vote; leave one out",
-				hidePassword(address))
+	for i, a := range c.addresses {
+		if slices.ContainsFunc(c.addresses[:i], a.same) {
+			return clients, fail(exitUsage, "--redis has %s twice, and a master has one vote; leave one out", a)
 		}
-		rdb, err := open(address, files)
+		rdb, err := a.open(files)
 		if err != nil {
 			return clients, err
 		}
@@ -84,34 +84,32 @@ func closeAll(clients []redis.UniversalClient) {
 	}
 }
 
-// String is for messages: it shows no password.
-func (c *connection) String() string {
-	shown := make([]string, len(c.addresses))
-	for i, address := range c.addresses {
-		shown[i] = hidePassword(address)
-	}
-	return strings.Join(shown, ", ")
-}
+// String is for messages.
+func (c *connection) String() string { return shownAddresses(c.addresses) }
 
 // flags are what another command needs to reach the same servers from the same shell: empty where the
-// environment or the default says it. An address with a password is URL, because it must not be shown.
+// environment or the default says it. An address with a secret is URL.
 func (c *connection) flags() string {
-	if slices.Equal(c.addresses, fromEnvironment()) {
-		return ""
-	}
 	var b strings.Builder
-	for _, address := range c.addresses {
-		if hidePassword(address) != address {
-			address = "URL"
+	if !slices.EqualFunc(c.addresses, fromEnvironment(), address.same) {
+		for _, a := range c.addresses {
+			text := "URL"
+			if !a.secret() {
+				text = shellWord(a.reveal())
+			}
+			b.WriteString(" --redis " + text)
 		}
-		b.WriteString(" --redis " + shellWord(address))
 	}
+	b.WriteString(c.tls.flags())
 	return b.String()
 }
 
 // fromEnvironment are the addresses of a command without the flag.
-func fromEnvironment() []string {
-	return strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault))
+func fromEnvironment() (all []address) {
+	for _, text := range strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault)) {
+		all = append(all, newAddress(text))
+	}
+	return all
 }
 
 // noMaster reports whether no Sentinel names a master. What they have answered in place of that is in
@@ -134,8 +132,8 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 				answers <- nil
 				return
 			}
-			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", hidePassword(c.addresses[i]), err,
-				unanswered(err, c.addresses[i]))
+			at := c.addresses[i]
+			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, err, at.unanswered(err))
 		}()
 	}
 	var silent []error

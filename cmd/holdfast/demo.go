@@ -55,7 +55,7 @@ Exit codes:
 ` + redisForms
 
 func newDemo() *cobra.Command {
-	var address string
+	var given []address
 	var emulate bool
 	cmd := &cobra.Command{
 		Use:   "demo",
@@ -65,38 +65,40 @@ func newDemo() *cobra.Command {
   holdfast demo --redis redis://127.0.0.1:6379    # on a server of yours; its keys are deleted afterwards`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if emulate && address != "" {
+			if emulate && len(given) > 0 {
 				return fail(exitUsage, "--emulation and --redis exclude each other; leave one out")
 			}
-			return demo(address, emulate, cmd.OutOrStdout())
+			return demo(given, emulate, cmd.OutOrStdout())
 		},
 	}
-	cmd.Flags().StringVar(&address, "redis", "", "run on this server, given as a `URL`, instead of a private one; five masters are private")
+	cmd.Flags().Var(&addressFlag{all: &given}, "redis", "run on this server, given as a `URL`, instead of a private one; five masters are private")
 	cmd.Flags().BoolVar(&emulate, "emulation", false, "use the emulation even if there is a redis-server")
 	return cmd
 }
 
 // demo runs the story and cleans up, also when a signal ends it.
-func demo(address string, emulate bool, stdout io.Writer) (err error) {
+func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 	ctx, stop := untilSignal()
 	defer stop()
-	srv := &server{address: address, stop: func() {}}
-	if address == "" {
+	srv := &server{stop: func() {}}
+	if n := len(given); n > 0 {
+		srv.address = given[n-1]
+	} else {
 		if srv, err = startServer(ctx, emulate); err != nil {
 			return couldNot(err)
 		}
 	}
 	defer srv.stop()
-	rdb, err := connect(srv.address)
+	rdb, err := srv.address.open(nil)
 	if err != nil {
 		return err
 	}
 	defer rdb.Close()
-	if address != "" {
+	if len(given) > 0 {
 		if srv.about, err = identify(ctx, rdb); err != nil {
-			return couldNot(fmt.Errorf("no answer from Redis at %s: %w; is it running?", hidePassword(address), err))
+			return couldNot(fmt.Errorf("no answer from Redis at %s: %w; is it running?", srv.address, err))
 		}
-		srv.about += " at " + hidePassword(address)
+		srv.about += " at " + srv.address.String()
 	}
 	return onServer(ctx, srv, rdb, newScreen(stdout))
 }
@@ -111,7 +113,7 @@ func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *
 	tag := "{" + rand.Text()[:8] + "}"
 	s := &story{
 		screen: scr, rdb: rdb, began: time.Now(), emulate: srv.emulated,
-		start: order{Op: "start", Redis: srv.address, Name: "demo-lock:" + tag, Store: "demo-store:" + tag,
+		start: order{Op: "start", Redis: srv.address.reveal(), Name: "demo-lock:" + tag, Store: "demo-store:" + tag,
 			Lease: demoLease()},
 	}
 	s.mutex, s.queue = rlock.New(client, s.start.Name), fairlock.New(client, fairName(s.start.Name))

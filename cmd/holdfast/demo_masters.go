@@ -40,7 +40,7 @@ func starting(start func() (*server, error)) (masters []*master, err error) {
 		m := &master{}
 		if m.server, err = start(); err == nil {
 			masters = append(masters, m)
-			m.rdb, err = connect(m.address)
+			m.rdb, err = m.address.open(nil)
 		}
 		if err != nil {
 			stopMasters(masters)

@@ -26,7 +26,7 @@ func (s *story) quorum(ctx context.Context) (err error) {
 func (s *story) onMasters(ctx context.Context) error {
 	lock := order{Op: "start", Name: s.start.Name + ":quorum", Lease: quorumLease()}
 	for _, m := range s.masters {
-		lock.Masters = append(lock.Masters, m.address)
+		lock.Masters = append(lock.Masters, m.address.reveal())
 		lock.Emulated = lock.Emulated || m.emulated
 	}
 	for _, m := range []**member{&s.d, &s.e} {

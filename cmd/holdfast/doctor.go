@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/doctor"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 const doctorLong = `Looks for what endangers locks in a server and in the settings of its clients: eviction, restarts and
@@ -120,10 +120,7 @@ func examine(c doctorConfig, stdout io.Writer) error {
 		d.LeaseMS = 0 // it does not matter
 	}
 	if c.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetEscapeHTML(false)
-		enc.SetIndent("", "  ")
-		err = enc.Encode(d)
+		err = printJSON(stdout, d, "  ")
 	} else {
 		err = d.print(newScreen(stdout))
 	}
@@ -190,6 +187,9 @@ func (d *diagnosis) print(s *screen) error {
 		if f.Remedy != "" {
 			rest = append(rest, indented("remedy: "+f.Remedy, width)...)
 		}
+		if f.Command != "" { // on one line, for who pastes it
+			rest = append(rest, strings.Repeat(" ", doctorIndent)+f.Command)
+		}
 		for _, line := range rest {
 			fmt.Fprintln(s.out, line)
 		}
@@ -209,5 +209,5 @@ func (d *diagnosis) print(s *screen) error {
 }
 
 func indented(text string, width int) []string {
-	return wrap(strings.Repeat(" ", doctorIndent)+text, width)
+	return wrap(strings.Repeat(" ", doctorIndent)+printable.Line(text), width)
 }

@@ -64,7 +64,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 	for _, part := range []string{"2 waits in a circle: ", "billing@host-1 (client " + a.ID() + `) has "x", token `, "stock@host-2", `for "x"`} {
 		require.Contains(t, f.Found, part)
 	}
-	require.Contains(t, f.Remedy, "holdfast unlock --force")
+	require.Contains(t, f.Command, "holdfast unlock --force")
 	_, out = look("ls")
 	require.Contains(t, out, "billing@host-1")
 	require.Contains(t, out, "stock@host-2")
@@ -106,10 +106,10 @@ func TestDoctorDeadlocksHostile(t *testing.T) {
 	var r doctorReport
 	require.NoError(t, json.Unmarshal([]byte(p.stdout.String()), &r))
 	require.NotContains(t, r.Findings[0].Found, "evil", "no client says this of itself")
-	require.Contains(t, r.Findings[0].Remedy, `holdfast unlock --force '$(touch x) it'\''s' --token 5 --redis redis://`+srv.Addr()+";")
+	require.Equal(t, "holdfast unlock --force --token 5 --redis redis://"+srv.Addr()+` '$(touch x) it'\''s'`, r.Findings[0].Command)
 	p = start(t, nil, "inspect", name, "--redis", "redis://"+srv.Addr())
 	require.Zero(t, p.end())
-	require.Contains(t, p.stdout.String(), `--owner `+client+":h1 --redis redis://"+srv.Addr()+"\n")
+	require.Contains(t, p.stdout.String(), `--owner `+client+":h1 --redis redis://"+srv.Addr()+` '$(touch x) it'\''s'`+"\n")
 	cancel()
 	<-done
 }

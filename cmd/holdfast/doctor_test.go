@@ -18,7 +18,7 @@ type doctorReport struct {
 	Redis    string
 	LeaseMS  int64 `json:"lease_ms"`
 	Worst    string
-	Findings []struct{ Check, Server, Level, Found, Means, Remedy string }
+	Findings []struct{ Check, Server, Level, Found, Means, Remedy, Command string }
 }
 
 func (r doctorReport) level(check string) (levels []string) {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Exit codes of "run" and of errors. 64, 69 and 75 are EX_USAGE, EX_UNAVAILABLE and EX_TEMPFAIL of
@@ -51,8 +53,13 @@ type signalled struct{ sig syscall.Signal }
 
 func (s signalled) Error() string { return "interrupted by a signal: " + s.sig.String() }
 
-// report prints an error for the user and returns the exit code.
-func report(stderr io.Writer, err error) int {
+// warn prints a line for the user, in which nothing that others wrote does anything to the terminal.
+func warn(stderr io.Writer, format string, args ...any) {
+	fmt.Fprintln(stderr, printable.Line("holdfast: "+fmt.Sprintf(format, args...)))
+}
+
+// report prints an error for the user and returns the exit code. args are those of the command line.
+func report(stderr io.Writer, err error, args []string) int {
 	var (
 		code exited
 		f    failure
@@ -64,7 +71,7 @@ func report(stderr io.Writer, err error) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	fmt.Fprintln(stderr, "holdfast:", err)
+	warn(stderr, "%s", withoutSecrets(err.Error(), args))
 	switch {
 	case errors.As(err, &s):
 		return exitSignal + int(s.sig)

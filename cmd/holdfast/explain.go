@@ -26,8 +26,7 @@ func (c *connection) explain(err error) error {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return failure{exitUsage, err}
 	case wantsPassword(err):
-		return fail(exitHoldfast,
-			"%w; put user and password into --redis (or %s), as in redis://user:password@host:port", err, redisEnv)
+		return fail(exitHoldfast, "%w; %s", err, c.first().letIn(err))
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return failure{exitNoServer, err}
 	case lua.IsDenied(err):
@@ -39,7 +38,27 @@ func (c *connection) explain(err error) error {
 	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
 		return failure{exitHoldfast, err}
 	}
-	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, err, unanswered(err, c.String()))
+	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, err, c.first().unanswered(err))
+}
+
+// first is the address that advice is for: of the masters of a quorum, the others are like it.
+func (c *connection) first() address {
+	if len(c.addresses) == 0 {
+		return address{}
+	}
+	return c.addresses[0]
+}
+
+// letIn says where user and password belong. Sentinels have their own.
+func (a address) letIn(err error) string {
+	switch {
+	case noMaster(err):
+		return "put user and password of the Sentinels into --redis (or " + redisEnv + "), as in redis+sentinel://user:password@host/mymaster"
+	case a.sentinel():
+		return "put user and password into --redis (or " + redisEnv + "): those of the data servers behind the master's name, as in " +
+			"redis+sentinel://host/mymaster?username=user&password=password"
+	}
+	return "put user and password into --redis (or " + redisEnv + "), as in redis://user:password@host:port"
 }
 
 // wantsPassword reports whether a server refused to talk to us without another password than the
@@ -52,12 +71,14 @@ func wantsPassword(err error) bool {
 
 // unanswered says what to do about a server that did not answer. What a handshake of TLS comes to
 // when the two sides do not agree has the text of either side, and reads like a riddle.
-func unanswered(err error, address string) string {
+func (a address) unanswered(err error) string {
 	var unknown *tls.CertificateVerificationError
 	var host x509.HostnameError
 	var alert tls.AlertError
 	text := err.Error()
 	switch {
+	case noMaster(err) && wantsPassword(err):
+		return a.letIn(err)
 	case noMaster(err):
 		return "are these Sentinels, and do they know a master of that name?"
 	case errors.As(err, &host):
@@ -66,11 +87,11 @@ func unanswered(err error, address string) string {
 		return "give the certificate of its authority as --tls-ca"
 	case errors.As(err, &alert), strings.Contains(text, "remote error: tls:"):
 		return "give a certificate that it knows the authority of, as --tls-cert and --tls-key"
-	case strings.HasSuffix(text, "EOF") && !strings.Contains(address, "rediss"):
+	case strings.HasSuffix(text, "EOF") && !a.tls():
 		return "if it speaks TLS there, write rediss://"
-	case strings.Contains(address, "rediss") && hungUp(text):
+	case a.tls() && hungUp(text):
 		return "if it asks for a certificate, give one that it knows the authority of, as --tls-cert and --tls-key"
-	case strings.Contains(address, "rediss"): // Redis waits in silence for the rest of what it takes for a command
+	case a.tls(): // Redis waits in silence for the rest of what it takes for a command
 		return "is it running, is --redis right, and does it speak TLS there?"
 	}
 	return "is it running, and is --redis right?"

@@ -63,7 +63,7 @@ func TestEndingIsOneCommand(t *testing.T) {
 	rdb.HSet(ctx, name, "mode", "read", "11111111-2222-4333-8444-555555555555:h1", 1)
 	rdb.PExpire(ctx, name, time.Minute)
 	_, stdout, _ := ask(srv, "inspect", name)
-	require.Contains(t, stdout, "holdfast unlock --force '"+name+"' --owner 11111111-2222-4333-8444-555555555555:h1 --redis redis://"+srv.Addr()+"\n")
+	require.Contains(t, stdout, "holdfast unlock --force --owner 11111111-2222-4333-8444-555555555555:h1 --redis redis://"+srv.Addr()+" '"+name+"'\n")
 }
 
 // TestOneMasterIsDown: what the others have is shown, whichever it is, and the code says that one is missing.

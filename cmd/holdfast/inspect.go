@@ -172,8 +172,8 @@ func (s *sheet) print(l *inspect.Lock, part bool) error {
 	for _, p := range l.Problems {
 		s.painted(yellow, "problem", p.Text)
 	}
-	if how := ending(l, part); how != "" && !s.keys { // on one line, as it is: a shell would run each of two, and a name may have two spaces
-		line := pad("to end it", sheetIndent) + how + s.redis
+	if how := ending(l, part, s.redis); how != "" && !s.keys { // on one line, as it is: a shell would run each of two, and a name may have two spaces
+		line := pad("to end it", sheetIndent) + how
 		fmt.Fprintln(s.out, s.paint(dim, line))
 	}
 	_, err := fmt.Fprintln(s.out)
@@ -303,15 +303,15 @@ func plural(n int, what string) string {
 
 // ending is the command that ends the first hold. Of a part of a quorum lock the owner is named, as tokens
 // of masters may differ.
-func ending(l *inspect.Lock, part bool) string {
+func ending(l *inspect.Lock, part bool, redis string) string {
 	if len(l.Holders) == 0 {
 		return ""
 	}
-	text := "holdfast unlock --force " + shellWord(l.Name) + " --owner " + shellWord(l.Holders[0].Owner)
+	whose := " --owner " + shellWord(l.Holders[0].Owner)
 	if !part && oneGrant(l) {
-		text = "holdfast unlock --force " + shellWord(l.Name) + " --token " + tokenOf(l)
+		whose = " --token " + tokenOf(l)
 	}
-	return text
+	return words.Command("unlock --force", whose+redis, l.Name)
 }
 
 // oneGrant reports whether the token of a lock stands for its only hold.

@@ -75,9 +75,7 @@ func documentOf(l *inspect.Lock) lockDocument {
 		Name: l.Name, Kind: l.Kind, Server: l.Server, At: l.At.UTC(), LeftMS: millis(l.Remaining), Waiters: known(l.Waiters),
 		Listening: known(l.Listening), More: l.More,
 	}
-	if !utf8.ValidString(l.Name) {
-		d.Bytes = base64.StdEncoding.EncodeToString([]byte(l.Name))
-	}
+	d.Bytes = bytesOf(l.Name)
 	if granted := l.Granted(); !granted.IsZero() {
 		granted = granted.UTC()
 		d.Granted = &granted
@@ -104,6 +102,14 @@ func documentOf(l *inspect.Lock) lockDocument {
 		d.Problems = append(d.Problems, problemDocument(p))
 	}
 	return d
+}
+
+// bytesOf is what a document has beside a name that is no UTF-8, which JSON cannot have.
+func bytesOf(name string) string {
+	if utf8.ValidString(name) {
+		return ""
+	}
+	return base64.StdEncoding.EncodeToString([]byte(name))
 }
 
 // millis is nil for what has no end.

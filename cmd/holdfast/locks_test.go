@@ -66,7 +66,7 @@ func TestInspectOfALock(t *testing.T) {
 	srv, h := taken(t)
 	code, stdout, stderr := ask(srv, "inspect", "orders:42")
 	require.Zero(t, code, stderr)
-	for _, says := range []string{"orders:42\n", "held by    " + h.Owner(), "of its lease left", "holdfast unlock --force orders:42 --token "} {
+	for _, says := range []string{"orders:42\n", "held by    " + h.Owner(), "of its lease left", "holdfast unlock --force --token "} {
 		require.Contains(t, stdout, says)
 	}
 	_, stdout, _ = ask(srv, "inspect", "calls")
@@ -105,7 +105,7 @@ func TestUnlock(t *testing.T) {
 		"--force orders:42 --token 7 --yes":             {exitStale, h.Owner()},
 		"--force orders:42 --owner somebody --yes":      {exitStale, h.Owner()},
 		"--force free --owner somebody --yes":           {exitFree, "nobody has it"},
-		"--force calls --owner " + h.Owner() + " --yes": {exitStale, "holdfast inspect calls"},
+		"--force calls --owner " + h.Owner() + " --yes": {exitStale, "holdfast inspect --redis redis://" + srv.Addr() + " calls"},
 	} {
 		code, stdout, stderr := ask(srv, append([]string{"unlock"}, strings.Fields(args)...)...)
 		require.Equal(t, want.code, code, "%s: %s", args, stderr)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 const lsLong = `Lists the locks in Redis: those that somebody has or waits for, and those that look wrong. PATTERN is as in KEYS of Redis:
@@ -114,7 +114,7 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 // inspector is one for each --redis.
 type inspector struct {
 	*inspect.Inspector
-	address string // for people
+	address address
 }
 
 // inspectors makes them, sees that the servers answer, and closes their connections behind f.
@@ -136,9 +136,9 @@ func (c *connection) inspectors(ctx context.Context, f func([]inspector) error) 
 	return f(each)
 }
 
-func newInspector(rdb redis.UniversalClient, address string) (inspector, error) {
+func newInspector(rdb redis.UniversalClient, a address) (inspector, error) {
 	i, err := inspect.New(rdb, nil)
-	return inspector{i, hidePassword(address)}, err
+	return inspector{i, a}, err
 }
 
 // cause is why something was not done: the signal, if one ended it.
@@ -151,10 +151,7 @@ func cause(ctx context.Context, err error) error {
 
 // printJSON prints a document: on one line, or indented.
 func printJSON(out io.Writer, document any, indent string) error {
-	enc := json.NewEncoder(out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	return enc.Encode(document)
+	return printable.JSON(out, document, indent)
 }
 
 // terminalWidth is how wide a terminal is, 0 if it is none.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/charmbracelet/x/ansi"
 
-	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // table prints locks as they come, a line each. So the widths of its columns do not depend on what is
@@ -201,7 +201,7 @@ func short(d time.Duration) string {
 // visible is a text of somebody else's as it may be shown: what would move the cursor, or colour the
 // rest, is spelled out.
 func visible(text string) string {
-	return words.Visible(text)
+	return printable.Text(text, printable.Long)
 }
 
 // cut takes out the middle of what is too long for a terminal: names differ at their ends.

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -24,7 +23,7 @@ func (c *connection) missed(stderr io.Writer, masters int) *missed {
 // a signal came, or they would refuse it, too.
 func (m *missed) add(ctx context.Context, at inspector, err error) error {
 	asked := *m.connection
-	asked.addresses = []string{at.address}
+	asked.addresses = []address{at.address}
 	err = asked.explain(badName(cause(ctx, err)))
 	var f failure
 	if m.masters == 1 || ctx.Err() != nil || errors.As(err, &f) && f.code == exitUsage {
@@ -33,7 +32,7 @@ func (m *missed) add(ctx context.Context, at inspector, err error) error {
 	if m.first == nil {
 		m.first = err
 	}
-	fmt.Fprintf(m.stderr, "holdfast: at %s: %v\n", at.address, err)
+	warn(m.stderr, "at %s: %v", at.address, err)
 	return nil
 }
 

@@ -18,7 +18,7 @@ func execute(args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.Execute())
+	return report(stderr, root.Execute(), args)
 }
 
 func newRoot() *cobra.Command {

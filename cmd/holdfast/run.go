@@ -135,7 +135,7 @@ func (c *runConfig) check() error {
 		return fail(exitUsage, `--name is missing; name the lock, as in "holdfast run --name nightly-report -- ./report.sh"`)
 	case len(c.argv) == 0:
 		return fail(exitUsage, `no command to run; put it behind "--", as in "holdfast run --name %s -- ./report.sh"`,
-			c.name)
+			shellWord(c.name))
 	}
 	return c.checkKind()
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -33,7 +34,7 @@ func (c *runConfig) checkAlso() error {
 		case name == "":
 			return fail(exitUsage, `--also is ""; name a lock, as in --also stock`)
 		case slices.Contains(names[:i], name):
-			return fail(exitUsage, "--also is %q, which is named before; leave it out", name)
+			return fail(exitUsage, "--also is %s, which is named before; leave it out", printable.Quote(name))
 		}
 	}
 	return nil
@@ -51,11 +52,11 @@ func lockSeveral(ctx context.Context, r *runner, opts []holdfast.Option) (*holdf
 // shown is what messages call a lock that is lost, or those of which one is.
 func (c *runConfig) shown() string {
 	if len(c.also) == 0 {
-		return "the lock " + strconv.Quote(c.name)
+		return "the lock " + printable.Quote(c.name)
 	}
 	quoted := make([]string, 0, 1+len(c.also))
 	for _, name := range c.names() {
-		quoted = append(quoted, strconv.Quote(name))
+		quoted = append(quoted, printable.Quote(name))
 	}
 	return "one of the locks " + strings.Join(quoted, ", ")
 }

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -16,6 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin
@@ -154,7 +154,7 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		for e := (*holdfast.Error)(nil); errors.As(why, &e); why = e.Err {
 			name = e.Name // of several locks the one that is meant
 		}
-		return nil, fail(exitNotHeld, "--wait is %v, and %q was %w", r.wait.Duration, name, why)
+		return nil, fail(exitNotHeld, "--wait is %v, and %s was %w", r.wait.Duration, printable.Quote(name), why)
 	}
 	return nil, r.explain(err)
 }
@@ -257,5 +257,5 @@ func find(name string) (string, error) {
 }
 
 func (r *runner) say(format string, args ...any) {
-	fmt.Fprintf(r.stderr, "holdfast: "+format+"\n", args...)
+	warn(r.stderr, format, args...)
 }

@@ -13,6 +13,8 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // serverEnv names another server than the one on the PATH, as it does for the tests.
@@ -20,7 +22,7 @@ const serverEnv = "HOLDFAST_REDIS_SERVER"
 
 // server is what the demo runs on. stop ends it if it is the demo's own.
 type server struct {
-	address  string // for connect
+	address  address
 	about    string
 	emulated bool
 	stop     func() // as a crash does; a second call does nothing
@@ -69,7 +71,7 @@ func emulation(why string) (*server, error) {
 	if err := m.Start(); err != nil {
 		return nil, err
 	}
-	return &server{"redis://" + m.Addr(), "an emulation of Redis (miniredis), " + why, true, m.Close}, nil
+	return &server{newAddress("redis://" + m.Addr()), "an emulation of Redis (miniredis), " + why, true, m.Close}, nil
 }
 
 // private starts a server that listens on a socket in a directory of its own and nowhere else, so
@@ -95,7 +97,7 @@ func private(ctx context.Context, bin string) (*server, error) {
 		stop()
 		return nil, err
 	}
-	return &server{"unix://" + socket, about + ", started for this demo", false, stop}, nil
+	return &server{newAddress("unix://" + socket), about + ", started for this demo", false, stop}, nil
 }
 
 // awaitServer waits until the server answers, and returns what it is. It looks for the socket
@@ -140,9 +142,9 @@ func identify(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	}
 	switch {
 	case fields["valkey_version"] != "":
-		return "valkey-server " + fields["valkey_version"], nil
+		return "valkey-server " + printable.Name(fields["valkey_version"]), nil
 	case fields["redis_version"] != "":
-		return "redis-server " + fields["redis_version"], nil
+		return "redis-server " + printable.Name(fields["redis_version"]), nil
 	}
 	return "a server that does not say what it is", nil
 }

@@ -54,10 +54,10 @@ func TestTLS(t *testing.T) {
 func TestHungUpOn(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{syscall.ECONNRESET, syscall.EPIPE, io.EOF} {
-		says := unanswered(fmt.Errorf("write tcp: %w", err), "rediss://h:1")
+		says := newAddress("rediss://h:1").unanswered(fmt.Errorf("write tcp: %w", err))
 		require.Contains(t, says, "as --tls-cert and --tls-key", err)
 	}
-	require.NotContains(t, unanswered(syscall.ECONNREFUSED, "rediss://h:1"), "--tls-cert")
+	require.NotContains(t, newAddress("rediss://h:1").unanswered(syscall.ECONNREFUSED), "--tls-cert")
 }
 
 // strangers are a certificate and its key, of another authority.

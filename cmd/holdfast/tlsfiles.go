@@ -15,6 +15,16 @@ func tlsEnv(flag string) string {
 	return "HOLDFAST_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
+// flags are those that another command needs, for the files that the environment does not name.
+func (t tlsFiles) flags() (text string) {
+	for _, file := range [][2]string{{"tls-ca", t.ca}, {"tls-cert", t.cert}, {"tls-key", t.key}} {
+		if file[1] != os.Getenv(tlsEnv(file[0])) {
+			text += " --" + file[0] + " " + shellWord(file[1])
+		}
+	}
+	return text
+}
+
 // load reads the files, nil if there are none. It is called before anything is sent, so that a
 // mistake is not taken for a server that does not answer.
 func (t tlsFiles) load() (*tls.Config, error) {
@@ -53,14 +63,14 @@ func (t tlsFiles) load() (*tls.Config, error) {
 
 // adopt puts the files into what go-redis made of an address. TLS is asked for by the address alone:
 // files that would be ignored in silence are a mistake that nobody would see.
-func adopt(conf, files *tls.Config, address string) error {
+func adopt(conf, files *tls.Config, a address) error {
 	if files == nil {
 		return nil
 	}
 	if conf == nil {
 		return fail(exitUsage,
 			"--redis (or %s) is %q, which is without TLS, and there is a --tls-ca or --tls-cert; write rediss://, or leave them out",
-			redisEnv, hidePassword(address))
+			redisEnv, a)
 	}
 	conf.RootCAs, conf.Certificates = files.RootCAs, files.Certificates
 	return nil

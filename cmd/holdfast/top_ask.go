@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // askWithin bounds a question of the user's.
@@ -47,7 +48,7 @@ func look(ctx context.Context, pic *live.Picture, key live.Key) detail {
 func (d *detail) lines(width int, colour bool) []string {
 	switch {
 	case d.err != nil:
-		return wrap("not known: "+visible(d.err.Error()), width)
+		return wrap("not known: "+printable.Line(d.err.Error()), width)
 	case d.lock == nil:
 		return []string{"asking…"}
 	}
@@ -85,7 +86,7 @@ func (m *topModel) put(q *question) {
 	name := visible(q.key.Name)
 	switch {
 	case q.err != nil:
-		m.note = "not asked: " + visible(q.err.Error())
+		m.note = "not asked: " + printable.Line(q.err.Error())
 	case q.lock.Kind == inspect.Latch:
 		m.note = name + " looks like a latch, which nobody holds"
 	case len(q.lock.Holders) == 0:
@@ -131,9 +132,9 @@ func endHold(ctx context.Context, pic *live.Picture, key live.Key, g inspect.Gra
 	e, err := pic.End(ctx, key, g)
 	switch {
 	case errors.Is(err, inspect.ErrStale), errors.Is(err, inspect.ErrFree):
-		return ended(fmt.Sprintf("%s was not unlocked, and nothing was changed: %s", visible(key.Name), visible(err.Error())))
+		return ended(fmt.Sprintf("%s was not unlocked, and nothing was changed: %s", visible(key.Name), printable.Line(err.Error())))
 	case err != nil:
-		return ended(fmt.Sprintf("%s: %s", visible(key.Name), visible(err.Error())))
+		return ended(fmt.Sprintf("%s: %s", visible(key.Name), printable.Line(err.Error())))
 	}
 	return ended(fmt.Sprintf("%s: the hold of %s was ended. %s", visible(key.Name), visible(e.Holder.Owner), notices(&e)))
 }

@@ -63,9 +63,9 @@ func watching(t *testing.T, srv *redistest.Server, change func(*topConfig)) *top
 }
 
 // watchingAt starts it before any servers.
-func watchingAt(t *testing.T, address string, rdb redis.UniversalClient, change func(*topConfig)) *top {
+func watchingAt(t *testing.T, at string, rdb redis.UniversalClient, change func(*topConfig)) *top {
 	t.Helper()
-	c := topConfig{connection: connection{addresses: []string{address}}, sort: "waiters", out: &bytes.Buffer{}, share: 100}
+	c := topConfig{connection: connection{addresses: []address{newAddress(at)}}, sort: "waiters", out: &bytes.Buffer{}, share: 100}
 	c.every.Duration = 20 * time.Millisecond
 	if change != nil {
 		change(&c)
@@ -324,7 +324,7 @@ func TestTopOutage(t *testing.T) {
 	w := watching(t, srv, func(o *topConfig) { c = *o })
 	w.shows("▸ busy")
 	srv.Kill()
-	w.shows("▸ busy", "asking again: no answer from Redis at "+c.addresses[0])
+	w.shows("▸ busy", "asking again: no answer from Redis at "+c.addresses[0].String())
 	srv.Restart()
 	w.hides("asking again")
 }
@@ -337,7 +337,7 @@ func TestTopTwoServers(t *testing.T) {
 		srv.Client(t).HSet(t.Context(), "ledger", owner, 1)
 		srv.Client(t).Set(t.Context(), "redisson_lock_token:{ledger}", 5000, time.Hour)
 	}
-	c := topConfig{connection: connection{addresses: []string{one.Addr(), other.Addr()}}, sort: "name", out: &bytes.Buffer{}}
+	c := topConfig{connection: connection{addresses: []address{newAddress(one.Addr()), newAddress(other.Addr())}}, sort: "name", out: &bytes.Buffer{}}
 	pic, err := live.New([]redis.UniversalClient{one.Client(t), other.Client(t)}, live.Options{})
 	require.NoError(t, err)
 	require.NoError(t, pic.FindAll(t.Context()))

@@ -9,6 +9,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // stale is from which age on a row is shown as old.
@@ -205,9 +206,9 @@ func (m *topModel) foot() []string {
 	case m.note != "":
 		return wrap(m.note, m.width)
 	case m.status.Err != nil:
-		text := visible(m.explain(m.status.Err).Error())
+		text := printable.Line(m.explain(m.status.Err).Error())
 		if len(m.addresses) > 1 {
-			text = hidePassword(m.addresses[m.status.At]) + ": " + text
+			text = m.addresses[m.status.At].String() + ": " + text
 		}
 		text = "asking again: " + text
 		return []string{m.paint(red, ansi.Truncate(text, m.width, "…"))}

@@ -26,7 +26,7 @@ func oddModel(t *testing.T) *topModel {
 	t.Helper()
 	pic, err := live.New(nil, live.Options{})
 	require.NoError(t, err)
-	c := topConfig{connection: connection{addresses: []string{"redis://:pw@h"}}, sort: "name", out: &bytes.Buffer{}, query: odd[1]}
+	c := topConfig{connection: connection{addresses: []address{newAddress("redis://:pw@h")}}, sort: "name", out: &bytes.Buffer{}, query: odd[1]}
 	m := newTopModel(c, newDesk(pic, time.Second))
 	m.now = time.Now()
 	for n, name := range odd {

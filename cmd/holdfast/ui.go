@@ -170,7 +170,7 @@ func (c *uiConfig) warn(stderr io.Writer) {
 	if c.unlock {
 		does += ", and end holds"
 	}
-	fmt.Fprintf(stderr, "holdfast: %s is not of this machine alone: whoever reaches it can %s, without a password\n", c.listen, does)
+	warn(stderr, "%s is not of this machine alone: whoever reaches it can %s, without a password", c.listen, does)
 }
 
 func isLoopback(addr net.Addr) bool {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
+	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
@@ -80,16 +81,19 @@ func newUnlock() *cobra.Command {
 func (c *unlockConfig) check(token bool) error {
 	switch {
 	case !c.force:
-		return fail(exitUsage, `--force is missing; without it only a holder unlocks. See who that is by "holdfast inspect %s"`, shellWord(c.name))
+		return fail(exitUsage, `--force is missing; without it only a holder unlocks. See who that is by "%s"`, c.inspecting())
 	case c.grant == inspect.Grant{} && !token:
-		return fail(exitUsage, `--token or --owner is missing; say which hold is to end, see "holdfast inspect %s"`, shellWord(c.name))
+		return fail(exitUsage, `--token or --owner is missing; say which hold is to end, see "%s"`, c.inspecting())
 	case token && c.grant.Token == 0:
-		return fail(exitUsage, `--token is 0, which no grant has; see "holdfast inspect %s"`, shellWord(c.name))
+		return fail(exitUsage, `--token is 0, which no grant has; see "%s"`, c.inspecting())
 	case len(c.addresses) > 1 && c.grant.Owner == "":
 		return fail(exitUsage, "--owner is missing; with several --redis a token is not enough, as each master may have its own")
 	}
 	return nil
 }
+
+// inspecting is the command that shows the lock.
+func (c *unlockConfig) inspecting() string { return words.Command("inspect", c.flags(), c.name) }
 
 // terminal reports whether somebody can be asked.
 func terminal(in io.Reader) bool {
@@ -131,7 +135,7 @@ func (c *unlockConfig) everywhere(ctx context.Context, each []inspector, stdout,
 			done++
 			err = c.said(stdout, stderr, ended, at)
 		} else {
-			fmt.Fprintf(stderr, "holdfast:%s: %v\n", at, err)
+			warn(stderr, "%s: %v", at[1:], err)
 		}
 		if first == nil && err != nil {
 			first = err
@@ -193,11 +197,11 @@ func (c *unlockConfig) refused(ctx context.Context, err error) error {
 	name := visible(c.name)
 	switch {
 	case errors.Is(err, inspect.ErrStale):
-		return fail(exitStale, `%s was not unlocked: %w; look at it again by "holdfast inspect %s"`, name, err, shellWord(c.name))
+		return fail(exitStale, `%s was not unlocked: %w; look at it again by "%s"`, name, err, c.inspecting())
 	case errors.Is(err, inspect.ErrFree):
 		return fail(exitFree, "%s was not unlocked: %w", name, err)
 	case strings.Contains(err.Error(), "name the owner"):
-		return fail(exitUsage, `%w; use --owner, see "holdfast inspect %s"`, err, shellWord(c.name))
+		return fail(exitUsage, `%w; use --owner, see "%s"`, err, c.inspecting())
 	case strings.Contains(err.Error(), "may have ended"):
 		return failure{exitNoServer, err}
 	case strings.Contains(err.Error(), "the key is "), strings.Contains(err.Error(), "looks like a latch"):
@@ -209,6 +213,7 @@ func (c *unlockConfig) refused(ctx context.Context, err error) error {
 // endedDocument is what "unlock --json" says. Its fields stay; there may be more.
 type endedDocument struct {
 	Name    string       `json:"name"`
+	Bytes   string       `json:"name_base64,omitempty"` // of a name that is no UTF-8
 	Kind    inspect.Kind `json:"kind"`
 	Owner   string       `json:"owner"`
 	Label   string       `json:"label,omitempty"`
@@ -219,11 +224,11 @@ type endedDocument struct {
 // said says what was done, and when the holder will notice.
 func (c *unlockConfig) said(stdout, stderr io.Writer, e inspect.Ended, where string) error {
 	if c.json {
-		return printJSON(stdout, endedDocument{c.name, e.Kind, e.Holder.Owner, e.Holder.Label, millis(e.Until), e.Untold}, "")
+		return printJSON(stdout, endedDocument{c.name, bytesOf(c.name), e.Kind, e.Holder.Owner, e.Holder.Label, millis(e.Until), e.Untold}, "")
 	}
 	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, notices(&e))
 	if e.Untold != "" {
-		fmt.Fprintf(stderr, "holdfast: those who wait could not be told (%s); they find out when the lease that they know of ends\n", e.Untold)
+		warn(stderr, "those who wait could not be told (%s); they find out when the lease that they know of ends", e.Untold)
 	}
 	return err
 }

@@ -23,7 +23,7 @@ func TestUsage(t *testing.T) {
 		"run --name n --grace soon -- true":                                      {`"soon"`, `"--grace"`, "with a unit"},
 		"run --name n --until 5 -- true":                                         {"unknown flag: --until", `"holdfast run --help"`},
 		"run --name n --redis http://h -- true":                                  {"--redis", `"http://h"`, "no such scheme", "use redis://host:port"},
-		"run --name n --redis redis://h:x -- true":                               {"--redis", `"redis://h:x"`, "invalid port"},
+		"run --name n --redis redis://h:x -- true":                               {"--redis", `"redis://h:***"`, "invalid port"},
 		"run --name n --redis redis://:pw@h:x/y -x":                              {"unknown shorthand flag: 'x'"},
 		"run --name n --redis redis+sentinel://h true":                           {"master's name", "/mymaster"},
 		"run --name n --redis redis+sentinel://:pw@h/m?route_by_latency=1 true":  {"route_by_latency", "leave it out"},
@@ -50,7 +50,7 @@ func TestUsage(t *testing.T) {
 		"watch a b":                          {"got 2"},
 		"watch a{b":                          {`name "a{b"`, "close it"},
 		"watch n --every 1ms":                {`"1ms"`, `"--every"`, "at least 100ms"},
-		"watch n --redis redis://:pw@h:x":    {`"redis://***@h:x"`},
+		"watch n --redis redis://:pw@h:x":    {`"redis://***@h:***"`},
 		"top a b":                            {"takes one pattern, and got 2", "quote it"},
 		"top":                                {"no terminal", "--json", "--once"},
 		"top --sort age":                     {`--sort is "age"`, "use one of waiters, oldest,"},
@@ -58,7 +58,7 @@ func TestUsage(t *testing.T) {
 		"top --share nan":                    {"--share is NaN"},
 		"top --every 1ms":                    {`"1ms"`, `"--every"`, "at least 200ms"},
 		"top --once --rows -1":               {"--rows is -1"},
-		"top --once --redis redis://:pw@h:x": {`"redis://***@h:x"`},
+		"top --once --redis redis://:pw@h:x": {`"redis://***@h:***"`},
 		"doctor now":                         {`"holdfast doctor" takes no argument`},
 		"doctor --prefix a{b":                {`--prefix "a{b"`, "close it"},
 		"doctor --lease 1ms":                 {`"1ms"`, `"--lease"`, "at least 100ms"},
@@ -66,14 +66,14 @@ func TestUsage(t *testing.T) {
 		"completion tcsh":                    {`no completion for "tcsh"`, "bash, zsh or fish"},
 		"demo now":                           {`"holdfast demo" takes no argument`, `"now"`},
 		"demo --emulation --redis h":         {"leave one out"},
-		"demo --redis redis://:pw@h:x":       {`"redis://***@h:x"`},
+		"demo --redis redis://:pw@h:x":       {`"redis://***@h:***"`},
 		"version 2":                          {"takes no argument"},
 		"dmeo":                               {`unknown command "dmeo"`, "demo"},
 		"ui here":                            {`"holdfast ui" takes no argument`},
 		"ui --listen 7420":                   {`--listen is "7420"`, "HOST:PORT"},
 		"ui --listen :7420":                  {`--listen is ":7420"`, "0.0.0.0:7420"},
 		"ui --listen h:nowhere":              {`--listen is "h:nowhere"`, "as in 127.0.0.1:7420"},
-		"ui --redis redis://:pw@h:x":         {`"redis://***@h:x"`},
+		"ui --redis redis://:pw@h:x":         {`"redis://***@h:***"`},
 	} {
 		t.Run(args, func(t *testing.T) {
 			code, stdout, stderr := says(strings.Fields(args)...)
@@ -156,7 +156,7 @@ func TestAddresses(t *testing.T) {
 // TestOneServer: what only redlock does is refused where one server is asked, and passwords stay
 // hidden where several are named.
 func TestOneServer(t *testing.T) {
-	c := connection{addresses: []string{"redis://:pw@a", "redis://:pw@b"}}
+	c := connection{addresses: []address{newAddress("redis://:pw@a"), newAddress("redis://:pw@b")}}
 	_, err := c.one()
 	require.ErrorContains(t, err, "has 2 servers, and only redlock is asked of several; give one")
 	require.Equal(t, "redis://***@a, redis://***@b", c.String())

@@ -2,9 +2,7 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -13,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 const watchLong = `Prints a line for each grant and each release of the lock NAME as they happen, until a signal
@@ -100,9 +99,7 @@ func watch(c watchConfig, stdout, stderr io.Writer) error {
 	defer stop()
 	w := &watcher{watchConfig: c, stderr: stderr, print: lines(stdout)}
 	if c.json {
-		enc := json.NewEncoder(stdout)
-		enc.SetEscapeHTML(false)
-		w.print = func(e event) error { return enc.Encode(e) }
+		w.print = func(e event) error { return printable.JSON(stdout, e, "") }
 	}
 	var err error
 	if w.rdbs, err = c.all(); err != nil {
@@ -157,7 +154,7 @@ func (w *watcher) run(ctx context.Context) error {
 			w.outage(nil)
 			changes := between(before, now)
 			for _, e := range changes {
-				e.Name = w.name
+				e.Name, e.Bytes = w.name, bytesOf(w.name)
 				if err := w.print(e); err != nil {
 					return failure{exitHoldfast, err}
 				}
@@ -220,7 +217,7 @@ func (w *watcher) outage(err error) bool {
 	var known failure
 	if err == nil {
 		if w.silent {
-			fmt.Fprintf(w.stderr, "holdfast: Redis answers again; what happened meanwhile was missed\n")
+			warn(w.stderr, "Redis answers again; what happened meanwhile was missed")
 		}
 		w.silent = false
 		return false
@@ -230,7 +227,7 @@ func (w *watcher) outage(err error) bool {
 		return false
 	}
 	if !w.silent {
-		fmt.Fprintf(w.stderr, "holdfast: no answer from Redis at %s: %v; waiting for it\n", &w.connection, err)
+		warn(w.stderr, "no answer from Redis at %s: %v; waiting for it", &w.connection, err)
 	}
 	w.silent = true
 	return true

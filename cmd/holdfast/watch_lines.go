@@ -8,11 +8,11 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // event is a line of "watch". The names of its fields in JSON stay; there may be more.
@@ -20,7 +20,8 @@ type event struct {
 	Time    time.Time `json:"time"`
 	Event   string    `json:"event"`
 	Name    string    `json:"name"`
-	Kind    string    `json:"kind,omitempty"` // rlock is also the fair one
+	Bytes   string    `json:"name_base64,omitempty"` // of a name that is no UTF-8
+	Kind    string    `json:"kind,omitempty"`        // rlock is also the fair one
 	Owner   string    `json:"owner,omitempty"`
 	Token   string    `json:"token,omitempty"` // a string: it is greater than the numbers of JavaScript
 	Count   *int      `json:"count,omitempty"` // of a latch: what is left
@@ -125,7 +126,7 @@ func lines(out io.Writer) func(event) error {
 				return err
 			}
 		}
-		owner := e.Owner
+		owner := visible(e.Owner)
 		if client, number, ok := strings.Cut(owner, ":"); short && ok && len(client) > 8 {
 			owner = client[:8] + ":" + number
 		}
@@ -133,7 +134,7 @@ func lines(out io.Writer) func(event) error {
 			s.paint(eventColours[e.Event], fmt.Sprintf("%-9s", e.Event)), owners, cmp.Or(owner, "-"), cmp.Or(e.Token, "-"),
 			number(e.Count), left(e.LeaseMS), number(e.Waiters))
 		if e.Leader != "" {
-			line += "  " + printable(e.Leader)
+			line += "  " + printable.Text(e.Leader, 60)
 		}
 		_, err := fmt.Fprintln(out, line)
 		return err
@@ -162,14 +163,4 @@ func left(ms *int64) string {
 		return strconv.FormatInt(*ms/time.Minute.Milliseconds(), 10) + "m"
 	}
 	return strconv.FormatFloat(float64(*ms)/1000, 'f', 1, 64) + "s"
-}
-
-// printable is what others wrote, without what a terminal would obey.
-func printable(text string) string {
-	const most = 60
-	if utf8.RuneCountInString(text) > most {
-		text = string([]rune(text)[:most]) + "…"
-	}
-	quoted := strconv.Quote(text)
-	return quoted[1 : len(quoted)-1]
 }

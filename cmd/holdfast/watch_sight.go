@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -87,7 +87,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		return nil, err
 	}
 	if state.Owner != "" && !ownerForm.MatchString(state.Owner) {
-		return nil, w.foreign(fmt.Sprintf("a hash with the field %.40q", state.Owner))
+		return nil, w.foreign("a hash with the field " + printable.Quote(state.Owner))
 	}
 	s := w.seen(w.kind, state)
 	if s.waiters == 0 {
@@ -146,7 +146,7 @@ func (w *watcher) kindOf(ctx context.Context) (string, error) {
 }
 
 func (w *watcher) foreign(what string) error {
-	return fail(exitHoldfast, "%q is %s, and no lock; give the name of a lock, which is its key in Redis", w.name, what)
+	return fail(exitHoldfast, "%s is %s, and no lock; give the name of a lock, which is its key in Redis", printable.Quote(w.name), what)
 }
 
 // listeners counts the clients that wait for a release, but for this one. -1: the server does not tell.
@@ -183,7 +183,7 @@ func (w *watcher) listen(ctx context.Context, wake chan<- struct{}) (stop func()
 		sub, sharded, err := subscribe(ctx, rdb, append(slices.Clone(channels), latches.Channel),
 			append(slices.Clone(channels), latches.Sharded))
 		if err != nil {
-			fmt.Fprintf(w.stderr, "holdfast: cannot listen for releases, and looks every %v: %v\n", w.every.Duration, err)
+			warn(w.stderr, "cannot listen for releases, and looks every %v: %v", w.every.Duration, err)
 			continue
 		}
 		w.counted = sharded

@@ -233,7 +233,7 @@ func TestNamesStayText(t *testing.T) {
 	b.reads("#head", "11 locks")
 	b.reads("#live", "live")
 	b.until("document.querySelectorAll('#rows tr').length === 11")
-	for _, text := range []string{evil[0], evil[1], evil[4], `"\xff\xfe"`, `"a\x00b\x1b[31m\u202ec"`, evil[9], `<b id="bad">label</b>`} {
+	for _, text := range []string{evil[0], evil[1], evil[4], `"\xff\xfe"`, `"a\x00b\x1b[31m\xe2\x80\xaec"`, evil[9], `<b id="bad">label</b>`} {
 		b.reads("#rows", text)
 	}
 	links := 0

@@ -128,6 +128,7 @@ func TestText(t *testing.T) {
 	s := says("a", 3, "x>y", "r:p q>z")
 	s.Label, s.EveryMS = "who", 20
 	s.Waits[0].Holds[0].Token = 1<<63 + 1
+	s.Waits[0].Name, s.Waits[0].Holds[0].Name = "\xff", "\xfe" // no UTF-8
 	back, err := Parse(s.Text())
 	require.NoError(t, err)
 	require.Equal(t, s, back)

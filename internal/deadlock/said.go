@@ -22,10 +22,12 @@
 package deadlock
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
@@ -34,6 +36,8 @@ import (
 type Lock struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
+	// Bytes is in a text the base64 of a Name that is no UTF-8, as JSON has no such names; else empty.
+	Bytes string `json:"name_base64,omitempty"`
 	// Reading says that it is read only, beside others who do.
 	Reading bool `json:"reading,omitempty"`
 	// Several is how many masters grant the lock; 0: one server does.
@@ -88,12 +92,28 @@ const (
 // Text is the text for Redis. If there is too much to say the last waits are left out.
 func (s *Said) Text() string {
 	s.Version = version
+	s.each(func(l *Lock) {
+		if !utf8.ValidString(l.Name) {
+			l.Bytes = base64.StdEncoding.EncodeToString([]byte(l.Name))
+		}
+	})
+	defer s.each(func(l *Lock) { l.Bytes = "" })
 	for {
 		text, err := json.Marshal(s)
 		if err != nil || len(s.Waits) == 0 || len(text) <= mostText {
 			return string(text) // there is nothing in it that cannot be encoded
 		}
 		s.Waits = s.Waits[:len(s.Waits)/2]
+	}
+}
+
+// each calls a function with all locks of a text.
+func (s *Said) each(f func(*Lock)) {
+	for i := range s.Waits {
+		f(&s.Waits[i].Lock)
+		for j := range s.Waits[i].Holds {
+			f(&s.Waits[i].Holds[j].Lock)
+		}
 	}
 }
 
@@ -111,6 +131,12 @@ func Parse(text string) (*Said, error) {
 	if s.Version != version {
 		return nil, fmt.Errorf("the text is of version %d, and this is %d", s.Version, version)
 	}
+	s.each(func(l *Lock) {
+		if name, err := base64.StdEncoding.DecodeString(l.Bytes); err == nil && len(name) > 0 {
+			l.Name = string(name)
+		}
+		l.Bytes = ""
+	})
 	if !keys.IsLabel(s.Label) {
 		s.Label = ""
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // holdContext is the context of a hold. It is ended by whoever ends the hold; where that is the
@@ -75,8 +76,8 @@ func Under(ctx context.Context, err error) error {
 		for _, why := range []error{errs.ErrLost, errs.ErrReleased, errs.ErrClosed} {
 			if errors.Is(ended, why) && errors.Is(cause, why) && errors.Is(err, why) {
 				key := h.on.of()
-				return fmt.Errorf("the hold of %s %q, under whose context it was called, has ended: %w", key.Kind,
-					key.Name, err)
+				return fmt.Errorf("the hold of %s %s, under whose context it was called, has ended: %w", key.Kind,
+					printable.Quote(key.Name), err)
 			}
 		}
 	}

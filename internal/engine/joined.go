@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -139,7 +140,7 @@ func (h *Hold) called(err error) error {
 		return err
 	}
 	kind, name := h.Of()
-	return fmt.Errorf("%s %q: %w", kind, name, err)
+	return fmt.Errorf("%s %s: %w", kind, printable.Quote(name), err)
 }
 
 // newContext makes a context that ends with any of theirs, whichever derives from which: not by

@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
@@ -120,8 +121,8 @@ func (o *owner) againLocked(b *Lock) (*grant, error) {
 		o.dropLocked(g, spent) // the lock was lost, and the grant has not left yet
 	}
 	if kind := o.otherKindLocked(b); kind != "" {
-		return nil, errs.Invalid("this owner holds %q as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
-			"context with another owner", b.Key.Name, kind)
+		return nil, errs.Invalid("this owner holds %s as %s, and a lock is re-entered by its own kind only; use one kind for a name, or a "+
+			"context with another owner", printable.Quote(b.Key.Name), kind)
 	}
 	return nil, nil
 }

@@ -7,6 +7,8 @@ import (
 	"fmt"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // The reasons that users know by the same names in package holdfast, where they are explained.
@@ -26,8 +28,14 @@ func Both(what, why error) error { return pair{what, why} }
 
 type pair struct{ what, why error }
 
-func (p pair) Error() string   { return p.what.Error() + ": " + p.why.Error() }
+func (p pair) Error() string   { return printable.Line(p.what.Error() + ": " + p.why.Error()) }
 func (p pair) Unwrap() []error { return []error{p.what, p.why} }
+
+// Text is what failed, on which lock, and why. All that others wrote in it is printable: names are quoted, and the
+// reason is one line. So it does not matter where in a chain of errors a server's text stands.
+func Text(kind, op, name string, why error) string {
+	return fmt.Sprintf("%s: %s %s: %s", kind, op, printable.Quote(name), printable.Line(why.Error()))
+}
 
 // Unasked is that a context had ended before anything was asked: its cause, and no word of a lock or of
 // a server.
@@ -35,7 +43,7 @@ func Unasked(cause error) error { return notAsked{cause} }
 
 type notAsked struct{ cause error }
 
-func (u notAsked) Error() string { return "nothing was asked: " + u.cause.Error() }
+func (u notAsked) Error() string { return printable.Line("nothing was asked: " + u.cause.Error()) }
 func (u notAsked) Unwrap() error { return u.cause }
 
 // Invalid is an [ErrInvalid] that says which argument, and the remedy.

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Prefixes of the keys that are derived from a lock's name.
@@ -168,18 +170,18 @@ func OneSlot(what, name string) error {
 	_, tail, open := strings.Cut(name, "{")
 	if !open {
 		if strings.Contains(name, "}") {
-			return fmt.Errorf("%s %q has a closing brace without an opening one, which would put its keys "+
-				"into two cluster slots; remove it", what, name)
+			return fmt.Errorf("%s %s has a closing brace without an opening one, which would put its keys "+
+				"into two cluster slots; remove it", what, printable.Quote(name))
 		}
 		return nil
 	}
 	switch tag, _, closed := strings.Cut(tail, "}"); {
 	case !closed:
-		return fmt.Errorf("%s %q opens a hash tag and does not close it, which would put its keys into two "+
-			"cluster slots; close it or remove the brace", what, name)
+		return fmt.Errorf("%s %s opens a hash tag and does not close it, which would put its keys into two "+
+			"cluster slots; close it or remove the brace", what, printable.Quote(name))
 	case tag == "":
-		return fmt.Errorf("%s %q has an empty hash tag, which would put its keys into two cluster slots; "+
-			"fill it or remove the braces", what, name)
+		return fmt.Errorf("%s %s has an empty hash tag, which would put its keys into two cluster slots; "+
+			"fill it or remove the braces", what, printable.Quote(name))
 	}
 	return nil
 }

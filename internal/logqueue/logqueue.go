@@ -1,5 +1,6 @@
 // Package logqueue takes log records to a handler of the user's in a goroutine of their own, so
-// that one who logs never waits for it: it may be slow, block for ever or panic.
+// that one who logs never waits for it: it may be slow, block for ever or panic. What others wrote is
+// made printable on the way.
 //
 // Not promised: that a record arrives. Of those that come while too many wait, and of those at
 // which the handler panics, only the number is told, with the next record that gets through.
@@ -10,6 +11,7 @@ import (
 	"log/slog"
 
 	"github.com/holdfast-go/holdfast/internal/aside"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Room is how many records wait at most.
@@ -48,7 +50,7 @@ func (h *handler) WithGroup(name string) slog.Handler {
 }
 
 func deliver(to func() slog.Handler, r slog.Record) error {
-	h := to()
+	h := printable.Handler(to())
 	if !h.Enabled(context.Background(), r.Level) {
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -105,7 +106,7 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	default:
 		b.Stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
 		for i, field := range fields {
-			fields[i] = fmt.Sprintf("%.60q", field)
+			fields[i] = printable.Quote(fmt.Sprintf("%.60s", field))
 		}
 		b.foreign = "holds what is no lock owner (" + strings.Join(fields, ", ") + "), " + noLock
 	}
@@ -142,7 +143,7 @@ func (b Blocker) Mistake(name string) error {
 	if !b.Stays {
 		return nil
 	}
-	return fmt.Errorf("the key %s has no time to live, and %s", name, b.foreign)
+	return fmt.Errorf("the key %s has no time to live, and %s", printable.Name(name), b.foreign)
 }
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"

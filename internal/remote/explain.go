@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -21,10 +22,10 @@ func Explain(err error, name string, queues bool) error {
 	case lua.IsError(err, "WRONGTYPE"):
 		k, queue := keys.For(name), ""
 		if queues {
-			queue = fmt.Sprintf(", or %s or %s something that is no queue", k.Queue, k.Deadlines)
+			queue = fmt.Sprintf(", or %s or %s something that is no queue", printable.Name(k.Queue), printable.Name(k.Deadlines))
 		}
 		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
-			"another name, and if another library locks it, see docs/migrating.md", k.Name, k.Token, queue), err)
+			"another name, and if another library locks it, see docs/migrating.md", printable.Name(k.Name), printable.Name(k.Token), queue), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at it
 		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
 	// the second of long commands, since Redis 7

@@ -3,6 +3,8 @@ package telemetry
 import (
 	"strings"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // Kinds are the kinds of lock of which an observer hears, as [holdfast.Error] has them. Of a multilock
@@ -64,5 +66,5 @@ func classOf(f func(string) string, name string) (class string) {
 			class = Other
 		}
 	}()
-	return strings.ToValidUTF8(f(name), "?") // exporters refuse anything else
+	return printable.Name(f(name)) // exporters refuse what is no UTF-8
 }

@@ -3,7 +3,6 @@ package doctor
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -48,12 +48,12 @@ func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient, flags string) 
 func deadlock(d inspect.Deadlock, server, flags string) Finding {
 	parts := make([]string, len(d))
 	for i, b := range d {
-		who := b.Client
+		who := printable.Name(b.Client)
 		if b.Label != "" {
-			who = fmt.Sprintf("%s (client %s)", words.Visible(b.Label), b.Client)
+			who = fmt.Sprintf("%s (client %s)", printable.Name(b.Label), who)
 		}
-		parts[i] = fmt.Sprintf("%s has %s, token %d, and has waited %v for %s", who, strconv.Quote(b.Has), b.Token,
-			b.Waited.Round(time.Second/10), strconv.Quote(b.Name))
+		parts[i] = fmt.Sprintf("%s has %s, token %d, and has waited %v for %s", who, printable.Quote(b.Has), b.Token,
+			b.Waited.Round(time.Second/10), printable.Quote(b.Name))
 	}
 	waits := "a wait for itself"
 	if len(d) > 1 {
@@ -61,8 +61,8 @@ func deadlock(d inspect.Deadlock, server, flags string) Finding {
 	}
 	return Finding{
 		Level: Error, Server: server, Found: waits + ": " + strings.Join(parts, "; "),
-		Means: "none of them ends by itself, unless it has a limit, and what they have stays taken until then",
-		Remedy: fmt.Sprintf("end one: restart a client, or take a lock from it, holdfast unlock --force %s --token %d%s; "+
-			"then see docs/operating.md on deadlocks", words.Shell(d[0].Has), d[0].Token, flags),
+		Means:   "none of them ends by itself, unless it has a limit, and what they have stays taken until then",
+		Remedy:  "end one: restart a client, or take a lock from it by the command below; then see docs/operating.md on deadlocks",
+		Command: words.Command("unlock --force", fmt.Sprintf(" --token %d%s", d[0].Token, flags), d[0].Has),
 	}
 }

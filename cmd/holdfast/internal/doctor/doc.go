@@ -57,6 +57,8 @@ type Finding struct {
 	Found  string `json:"found"`            // what was seen
 	Means  string `json:"means,omitempty"`  // what that does to locks; empty if nothing
 	Remedy string `json:"remedy,omitempty"` // empty if there is nothing to do
+	// Command is one for a shell that is a part of the remedy; empty if there is none.
+	Command string `json:"command,omitempty"`
 }
 
 // Settings are what locks are to be like.

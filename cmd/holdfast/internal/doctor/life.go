@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -26,7 +27,7 @@ func life(ctx context.Context, p *patient) []Finding {
 	if err := p.rdb.Del(ctx, p.probe).Err(); err != nil {
 		return []Finding{{
 			Level: Unknown, Found: fmt.Sprintf("no lock was tried, as its token could not be deleted: %v", err),
-			Means: "whether scripts work is not known", Remedy: "give this user +del, which Unlock needs too",
+			Means: "whether scripts work is not known", Remedy: remedy(err, "give this user +del, which Unlock needs too"),
 		}}
 	}
 	defer p.erase(ctx)
@@ -34,11 +35,36 @@ func life(ctx context.Context, p *patient) []Finding {
 	if step, err := p.live(ctx); err != nil {
 		return []Finding{{
 			Level: Error, Found: fmt.Sprintf("a lock could not %s: %v", step, err), Means: "locks do not work here",
-			Remedy: "see the permissions; a proxy or a service may not let scripts or subscriptions through",
+			Remedy: remedy(err, "see the permissions, which name what is refused"),
 		}}
 	}
 	return ok("a lock was granted, entered again, renewed, refused to another client, granted to it, and released, in %s",
 		brief(time.Since(began)))
+}
+
+// refusals are the servers' words for what is no matter of permissions, and what to do about each.
+var refusals = []struct{ says, remedy string }{
+	{"READONLY", "name the master in the address, or have it found by redis+sentinel:// or redis+cluster://: this is a replica"},
+	{"MASTERDOWN", "name the master in the address: this is a replica, and has lost its master"},
+	{"NOREPLICAS", "bring the replicas back, or lower min-replicas-to-write: the server takes no writes while fewer replicas follow it"},
+	{"OOM", "raise maxmemory, or delete what nobody needs: the server is full, and evicts nothing"},
+	{"MISCONF", "see the server's log; the disk may be full: it takes no writes while it cannot save"},
+	{"LOADING", "wait: the server is reading its data"},
+	{"CLUSTERDOWN", "see CLUSTER NODES for masters that are down"},
+	{"BUSY", "see what script is running, SCRIPT KILL ends it"},
+}
+
+// remedy is what to do about an error: permission is for one that says that one is missing.
+func remedy(err error, permission string) string {
+	for _, r := range refusals {
+		if lua.IsError(err, r.says) {
+			return r.remedy
+		}
+	}
+	if lua.IsDenied(err) {
+		return permission
+	}
+	return "a proxy or a service may not let scripts or subscriptions through, and the server's log may say more"
 }
 
 // erase deletes what a lock's life leaves: its token, which would have ended by itself an hour later.
@@ -137,12 +163,12 @@ func messages(ctx context.Context, p *patient) []Finding {
 		return yes
 	}); err != nil {
 		return unheard(fmt.Sprintf("a subscription was not confirmed: %v", err),
-			"give this user +subscribe or +ssubscribe, and the channels of docs/security.md")
+			remedy(err, "give this user +subscribe or +ssubscribe, and the channels of docs/security.md"))
 	}
 	text := rand.Text()
 	if err := publish(ctx, channel, text).Err(); err != nil {
 		return unheard(fmt.Sprintf("a message could not be published: %v", err),
-			"give this user +publish or +spublish, and the channels of docs/security.md")
+			remedy(err, "give this user +publish or +spublish, and the channels of docs/security.md"))
 	}
 	err := heard(ctx, listen, p.patience, func(m any) bool {
 		msg,

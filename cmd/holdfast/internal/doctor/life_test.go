@@ -34,6 +34,33 @@ func TestLife(t *testing.T) {
 	}
 }
 
+// TestLifeIsRefused: what a server that takes no writes says is no matter of permissions, and the remedy is one for that.
+func TestLifeIsRefused(t *testing.T) {
+	master, replica := redistest.Start(t), redistest.Start(t)
+	for what, c := range map[string]struct {
+		make   func()
+		remedy string
+	}{
+		"READONLY":   {func() { replica.Command(t, "REPLICAOF", "127.0.0.1", strings.Split(master.Addr(), ":")[1]) }, "name the master"},
+		"NOREPLICAS": {func() { replica.Command(t, "CONFIG", "SET", "min-replicas-to-write", "1") }, "bring the replicas back"},
+		"OOM":        {func() { replica.Command(t, "CONFIG", "SET", "maxmemory", "1") }, "raise maxmemory"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			p := admitted(t, replica.Client(t), Settings{})
+			c.make()
+			f := only(t, life(t.Context(), p))
+			replica.Command(t, "REPLICAOF", "NO", "ONE")
+			replica.Command(t, "CONFIG", "SET", "min-replicas-to-write", "0")
+			replica.Command(t, "CONFIG", "SET", "maxmemory", "0")
+			require.Contains(t, f.Found, what)
+			require.Contains(t, f.Remedy, c.remedy)
+			require.NotContains(t, f.Remedy, "permission")
+			require.NotContains(t, f.Remedy, "give this user")
+		})
+	}
+	require.Equal(t, "p", remedy(user(t, master, "~* &* +@all -get").Get(t.Context(), "k").Err(), "p"), "the control: one is missing")
+}
+
 // TestMessagesFromElsewhere: behind one address are two servers, and subscriptions go to the other
 // one. The control is the same client with both on one.
 func TestMessagesFromElsewhere(t *testing.T) {

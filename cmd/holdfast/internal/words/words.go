@@ -1,34 +1,55 @@
-// Package words makes texts of somebody else's safe to be shown: names of locks and labels are whatever
-// somebody has written into Redis.
+// Package words writes commands that people paste into a shell.
 //
-// Not promised: that two texts that differ look different.
+// Not promised: that they work in a shell that knows neither 'single quotes' nor, for names with control
+// characters, $'these'. bash, zsh, ksh and busybox know both.
 package words
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// Visible is a text in which nothing moves a cursor, changes a terminal or turns the direction of the
-// rest: it is quoted where it would.
-func Visible(text string) string {
-	if utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0 {
-		return text
+// longest is up to how many bytes a word is written out: what people paste has to fit a line of a terminal.
+const longest = 1024
+
+// Command is a command of holdfast about the lock of that name. flags begin with a space each. A name that
+// begins as a flag does stands behind "--".
+func Command(command, flags, name string) string {
+	if strings.HasPrefix(name, "-") {
+		flags += " --"
 	}
-	return strconv.Quote(text)
+	return "holdfast " + command + flags + " " + Shell(name)
 }
 
-// Shell quotes what a shell would take for something else. What cannot be shown is NAME.
+// Shell quotes what a shell would take for something else. What no command line can carry, or is too long to
+// be pasted, is NAME.
 func Shell(text string) string {
-	if Visible(text) != text {
+	switch {
+	case strings.Contains(text, "\x00"), len(text) > longest:
 		return "NAME"
-	}
-	if strings.IndexFunc(text, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_:./,@%+=-", r))
-	}) < 0 && text != "" && text[0] != '-' {
+	case printable.Text(text, longest) != text:
+		return "$'" + bytes(text) + "'"
+	case text != "" && text[0] != '-' && strings.IndexFunc(text, special) < 0:
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func special(r rune) bool {
+	return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("_:./,@%+=-", r))
+}
+
+// bytes spells out all but the letters of ASCII, in octal numbers: those of three digits end by themselves.
+func bytes(text string) string {
+	var b strings.Builder
+	for _, c := range []byte(text) {
+		if c < ' ' || c >= 0x7f || c == '\'' || c == '\\' {
+			fmt.Fprintf(&b, `\%03o`, c)
+			continue
+		}
+		b.WriteByte(c)
+	}
+	return b.String()
 }

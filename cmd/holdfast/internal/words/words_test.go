@@ -1,6 +1,8 @@
 package words
 
 import (
+	"os/exec"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,20 +12,41 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestWords: nothing of a text does anything, on a terminal or in a shell.
+// TestWords: what is pasted is the text itself, whatever it has in it, and nothing of it does anything on the way.
 func TestWords(t *testing.T) {
-	for text, want := range map[string][2]string{
-		"orders:42":  {"orders:42", "orders:42"},
-		"":           {"", "''"},
-		"-x":         {"-x", "'-x'"},
-		"it's":       {"it's", `'it'\''s'`},
-		"$(touch x)": {"$(touch x)", "'$(touch x)'"},
-		"\x1b[2J":    {`"\x1b[2J"`, "NAME"},
-		"a\u202eb":   {`"a\u202eb"`, "NAME"},
-		"\xff":       {`"\xff"`, "NAME"},
-		"a\nb":       {`"a\nb"`, "NAME"},
-		"日本":         {"日本", "'日本'"},
+	shells := []string{"sh", "bash", "zsh", "ksh"}
+	for text, want := range map[string]string{
+		"orders:42":               "orders:42",
+		"":                        "''",
+		"-x":                      "'-x'",
+		"two  spaces":             "'two  spaces'",
+		"it's":                    `'it'\''s'`,
+		"$(touch x)":              "'$(touch x)'",
+		"日本":                      "'日本'",
+		"\x1b[2J":                 `$'\033[2J'`,
+		"a\u202eb":                `$'a\342\200\256b'`,
+		"\xff'\\1":                `$'\377\047\1341'`,
+		"a\nb\n":                  `$'a\012b\012'`,
+		strings.Repeat("x", 1024): strings.Repeat("x", 1024),
+		strings.Repeat("x", 1025): "NAME",
+		"a\x00b":                  "NAME",
 	} {
-		require.Equal(t, want, [2]string{Visible(text), Shell(text)})
+		word := Shell(text)
+		require.Equal(t, want, word)
+		if want == "NAME" {
+			continue
+		}
+		for i, shell := range shells {
+			if i == 0 && strings.HasPrefix(word, "$'") { // dash has no such quotes
+				continue
+			}
+			if program, err := exec.LookPath(shell); err == nil {
+				out, err := exec.Command(program, "-c", "printf %s "+word).Output()
+				require.NoError(t, err)
+				require.Equal(t, text, string(out), shell)
+			}
+		}
 	}
+	require.Equal(t, "holdfast inspect --redis u n", Command("inspect", " --redis u", "n"))
+	require.Equal(t, "holdfast inspect --redis u -- '-n'", Command("inspect", " --redis u", "-n"))
 }

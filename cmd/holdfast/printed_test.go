@@ -1,0 +1,237 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
+	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
+)
+
+const someone = "11111111-2222-4333-8444-555555555555:h1"
+
+// written puts what may be at a name into Redis, with somebody's text wherever there is room for one.
+func written(ctx context.Context, rdb *redis.Client, text string) (names []string) {
+	for _, kind := range []string{"held", "strange", "read", "permits", "leader", "queue", "text"} {
+		name := text + kind
+		k, p := keys.For(name), keys.ForPermits(name)
+		token := any(time.Now().UnixMicro())
+		switch kind {
+		case "held":
+			rdb.HSet(ctx, name, someone, 1)
+		case "strange":
+			rdb.HSet(ctx, name, text, text)
+			token = text
+		case "read":
+			rdb.HSet(ctx, name, "mode", "read", someone, 1, text+":h1", 1)
+		case "permits":
+			rdb.Set(ctx, name, 0, time.Hour)
+			rdb.ZAdd(ctx, p.Ends, redis.Z{Score: 1e15, Member: text}, redis.Z{Score: 1e15, Member: someone})
+			rdb.ZAdd(ctx, p.Queue, redis.Z{Score: 1e15, Member: text})
+			rdb.HSet(ctx, p.Wants, text, text)
+		case "leader":
+			said, _ := keys.Election(name)
+			rdb.HSet(ctx, name, someone, 1)
+			rdb.Set(ctx, said, fmt.Sprint(token, " ", someone, " ", text), time.Hour)
+		case "queue":
+			rdb.HSet(ctx, name, someone, 1)
+			rdb.RPush(ctx, k.Queue, text, someone)
+			rdb.ZAdd(ctx, k.Deadlines, redis.Z{Score: 1e15, Member: text})
+		case "text":
+			rdb.Set(ctx, name, text, time.Hour)
+			token = strings.Repeat(text, 1+500_000/len(text))
+		}
+		rdb.PExpire(ctx, name, time.Hour)
+		rdb.Set(ctx, k.Token, token, time.Hour)
+		names = append(names, name)
+	}
+	return names
+}
+
+// TestNothingHostileIsPrinted: whatever somebody writes into Redis, or gives to a command, nothing of it does anything in what
+// commands, documents, the page, the log and the errors show.
+func TestNothingHostileIsPrinted(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	var log output
+	page, err := holdfastweb.New(rdb, &holdfastweb.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)),
+		Permit: func(*http.Request, string) (string, bool) { return "me", true }})
+	require.NoError(t, err)
+	client, err := holdfast.New(rdb, &holdfast.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), RetryBudget: time.Second})
+	require.NoError(t, err)
+	check := func(args ...string) {
+		t.Helper()
+		_, stdout, stderr := askFirst("redis://"+srv.Addr(), args...)
+		require.NotEmpty(t, stdout+stderr, "%.200q", args)
+		hostile.Check(t, fmt.Sprintf("%.200q", args), stdout)
+		hostile.Check(t, fmt.Sprintf("%.200q", args), stderr)
+	}
+	for _, text := range hostile.Texts {
+		names := written(t.Context(), rdb, text)
+		for _, name := range names {
+			for _, command := range []string{"inspect --", "inspect --json --", "unlock --force --yes --token 7 --", "unlock --force --"} {
+				check(append(strings.Fields(command), name)...)
+			}
+			check("run", "--name", name, "--wait", "0", "--kind", "semaphore", "--permits", "1", "/bin/false")
+			check("run", "--name", name, "--wait", "0", "--kind", "multilock", "--also", "b", "--also", name+"b", "/bin/false")
+			for _, err := range called(t.Context(), rdb, client, name) {
+				hostile.Check(t, "an error", fmt.Sprint(err))
+			}
+			at := "?" + url.Values{"name": {name}, "owner": {someone}, "part": {"0:7"}, "match": {name}}.Encode()
+			for _, r := range []*http.Request{httptest.NewRequest("GET", "/lock"+at, nil), httptest.NewRequest("GET", "/end"+at, nil),
+				httptest.NewRequest("POST", "/end"+at, nil)} {
+				w := httptest.NewRecorder()
+				page.ServeHTTP(w, r)
+				hostile.Check(t, r.Method+fmt.Sprintf(" of the page of %.100q", name), w.Body.String())
+			}
+		}
+		for _, args := range [][]string{{"unlock", "--force", "--yes", "--owner", text, "--", names[0]}, {"run", "--kind", text, "--name", "n", "true"},
+			{"--", text}, {"completion", "--", text}, {"ui", "--listen", text}, {"ls", "--", text, text}, {"run", "--wait", text}, {"doctor", "--prefix", text + "{"},
+			{"demo", "--", text}, {"top", "--sort", text}, {"watch", "--", text + "strange"}, {"run", "--name", text}, {"run", "--name", "n", text},
+			{"ls", "--tls-ca", text}} {
+			check(args...)
+		}
+		var b bytes.Buffer
+		require.NoError(t, lines(&b)(event{Event: "held", Owner: text, Leader: text}))
+		hostile.Check(t, "watch", b.String())
+	}
+	said := answering(t, strings.Join(hostile.Texts, " "))
+	for _, command := range []string{"ls", "inspect n", "doctor", "unlock --force --yes --token 7 n", "run --name n true", "top --once"} {
+		_, stdout, stderr := askFirst(said, strings.Fields(command)...)
+		hostile.Check(t, command, stdout)
+		hostile.Check(t, command, stderr)
+	}
+	for _, command := range []string{"ls", "ls --all --redisson", "ls --json --redisson", "top --once --rows 0 --share 100", "top --once --json --rows 0 --share 100", "doctor --deadlocks"} {
+		check(strings.Fields(command)...)
+	}
+	w := httptest.NewRecorder()
+	page.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
+	hostile.Check(t, "the page", w.Body.String())
+	page.Close()
+	require.NoError(t, client.Close(t.Context()))
+	require.Contains(t, log.String(), "lock lost")
+	hostile.Check(t, "the log", log.String())
+}
+
+// askFirst is says before a server, which is named in front of what may be behind "--".
+func askFirst(address string, args ...string) (code int, stdout, stderr string) {
+	if args[0] == "--" {
+		return says(args...)
+	}
+	return says(append([]string{args[0], "--redis", address}, args[1:]...)...)
+}
+
+// called are the errors of calls on a name, one of which loses its lock.
+func called(ctx context.Context, rdb *redis.Client, c *holdfast.Client, name string) (all []error) {
+	now := holdfast.Wait(0)
+	for _, l := range []holdfast.Locker{rlock.New(c, name), fairlock.New(c, name), rwlock.New(c, name), rwlock.New(c, name).RLocker(),
+		semaphore.New(c, name, 1), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())} {
+		_, err := l.Lock(ctx, now)
+		all = append(all, err)
+	}
+	_, err := election.New(c, name).Leader(ctx)
+	_, err2 := latch.New(c, name).Count(ctx)
+	_, err3 := fence.NewRedis(rdb).DoToken(ctx, 7, name, "GET")
+	all = append(all, err, err2, err3)
+	hold, err := rlock.New(c, name+"lost").Lock(ctx, now)
+	if err != nil {
+		return append(all, err)
+	}
+	rdb.Del(ctx, name+"lost")
+	return append(all, hold.Extend(ctx, time.Minute), context.Cause(hold.Context()), hold.Unlock(ctx))
+}
+
+// answering is the address of a server that answers everything with an error in somebody's words.
+func answering(t *testing.T, text string) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	answer := []byte("-ERR " + strings.NewReplacer("\r", "", "\n", "").Replace(text) + "\r\n")
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				for buf := make([]byte, 64<<10); ; {
+					if _, err := conn.Read(buf); err != nil {
+						return
+					}
+					_, _ = conn.Write(bytes.Repeat(answer, 1))
+				}
+			}()
+		}
+	}()
+	return "redis://" + l.Addr().String() + "?protocol=2&max_retries=-1&read_timeout=1s"
+}
+
+// TestAdviceWorks: what a command says to run is pasted into a shell, and does what it says, whatever the name is.
+func TestAdviceWorks(t *testing.T) {
+	t.Parallel()
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("no bash")
+	}
+	srv, dir := redistest.Start(t), t.TempDir()
+	rdb := srv.Client(t)
+	require.NoError(t, os.Symlink(os.Args[0], filepath.Join(dir, "holdfast")))
+	pasted := func(command string) string {
+		cmd := exec.Command(bash, "-c", command)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "GORACE=atexit_sleep_ms=0")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s\n%s", command, out)
+		return string(out)
+	}
+	for _, text := range hostile.Texts {
+		if strings.Contains(text, "\x00") || len(text) > 1000 {
+			continue // no command line carries it, or nobody pastes it
+		}
+		for _, kind := range []string{"held", "read"} {
+			name := text + kind
+			rdb.HSet(t.Context(), name, someone, 1)
+			if kind == "read" {
+				rdb.HSet(t.Context(), name, "mode", "read")
+			} else {
+				rdb.Set(t.Context(), keys.For(name).Token, time.Now().UnixMicro(), time.Hour)
+			}
+			rdb.PExpire(t.Context(), name, time.Hour)
+			_, _, missing := askFirst("redis://"+srv.Addr(), "unlock", "--force", "--", name)
+			_, command, ok := strings.Cut(missing, `see "`)
+			require.True(t, ok, missing)
+			shown := pasted(strings.TrimSuffix(command, "\"\n"))
+			_, command, ok = strings.Cut(shown, "to end it  ")
+			require.True(t, ok, shown)
+			pasted(strings.Replace(command, "unlock --force", "unlock --yes --force", 1))
+			require.Zero(t, exists(t, rdb, name), name)
+		}
+	}
+}
