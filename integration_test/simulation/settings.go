@@ -44,6 +44,9 @@ type Settings struct {
 
 	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
 
+	Crowd   int           // callers of each client who come in bursts and give up soon; 0: none
+	Service time.Duration // that the server takes for each command, one after the other
+
 	Log       time.Duration // that a client's log takes for a record, on the average
 	LogPanics bool          // now and then
 
@@ -57,10 +60,11 @@ var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20
 // slowest is how long a message is under way on the average, to or from the client that is the
 // farthest away.
 func (s *Settings) slowest() time.Duration {
+	queueing := s.queueing()
 	if s.Apart {
-		return s.Latency + distances[len(distances)-1]
+		return queueing + s.Latency + distances[len(distances)-1]
 	}
-	return s.Latency
+	return queueing + s.Latency
 }
 
 // atHome has each client have locks to itself for most of the time.

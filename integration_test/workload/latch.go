@@ -56,7 +56,15 @@ func (a *Counter) countDown(ctx context.Context, l *latch.Latch) bool {
 
 // wait waits for a latch, for a while or until it is cancelled.
 func (a *Counter) wait(ctx context.Context, l *latch.Latch) bool {
-	opts := []holdfast.Option{holdfast.Wait(a.Patience)}
+	op, opts := history.Op{Kind: history.Wait}, []holdfast.Option{holdfast.Wait(a.Patience)}
+	if a.Hurry > 0 {
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		op, opts, stop := a.hurried(op, opts, cancel)
+		defer stop()
+		op.Kind = history.Wait // there is no other way
+		return a.do(l, op, func(*history.Op) error { return l.Wait(short, opts...) })
+	}
 	switch a.rng.IntN(8) {
 	case 0:
 		opts = []holdfast.Option{holdfast.Wait(0)}
@@ -67,7 +75,7 @@ func (a *Counter) wait(ctx context.Context, l *latch.Latch) bool {
 		defer cancel()
 		ctx = short
 	}
-	return a.do(l, history.Op{Kind: history.Wait}, func(*history.Op) error { return l.Wait(ctx, opts...) })
+	return a.do(l, op, func(*history.Op) error { return l.Wait(ctx, opts...) })
 }
 
 // saysNo has a result say that nothing was changed.
