@@ -101,10 +101,9 @@ type Op struct {
 	Panic bool `json:"panic,omitempty"`
 	// Lock, Try, Wait: its context had ended before the call
 	Early bool `json:"early,omitempty"`
-	// Lock, Try, Wait, without a grant: told ErrNotAcquired, ErrUnavailable, the end of the context
-	Taken   bool `json:"taken,omitempty"`
-	Outage  bool `json:"outage,omitempty"`
-	Expired bool `json:"expired,omitempty"`
+	// Lock, Try, Wait, without a grant: told ErrNotAcquired, and ErrUnavailable
+	Taken  bool `json:"taken,omitempty"`
+	Outage bool `json:"outage,omitempty"`
 	// CountDown: it was sent again, so what it says may be of a later moment
 	Repeated bool `json:"repeated,omitempty"`
 	Handed   bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server

@@ -91,7 +91,7 @@ func (w *World) result() Result {
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
 		Permits: w.Permits, Stay: w.lasts(),
-		Window: w.window(), Serving: 3*w.trip() + 2*w.queueing(),
+		Window: w.window(), Serving: w.serving(),
 	})
 	r.Problems = append(r.Problems, found...)
 	if err := w.work.check(); err != nil {

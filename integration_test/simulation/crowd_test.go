@@ -1,59 +1,113 @@
 package simulation
 
 import (
-	"fmt"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
-// TestCrowd runs worlds in which callers are the fault.
+// TestCrowd runs worlds in which callers are the fault: most have no time, and many more come than the lock can serve.
+// Somebody is granted the lock all the same; what each costs is bounded; and all are told what is so.
 func TestCrowd(t *testing.T) {
 	var sum totals
-	for seeds := range worlds(t, upTo(12), upTo(24), nil) {
-		for _, seed := range seeds {
-			from := time.Now()
-			w := &World{Settings: crowded(seed)}
-			r := run(t, w)
+	told := make(map[string]int)
+	for seeds := range worlds(t, []uint64{1, 3, 5, 6, 8, 10}, upTo(24), nil) {
+		for _, seed := range seeds { // one at a time, for goroutines are counted
+			r := run(t, &World{Settings: crowded(seed)})
 			sum.add(r)
-			stats(t, w, r, time.Since(from))
+			for _, o := range r.Ops {
+				switch {
+				case o.Early:
+					told["ended before the call"]++
+				case o.Outage:
+					told["an outage"]++
+				case o.Taken:
+					told["taken"]++
+				}
+			}
 			history.Report(t, r.Problems, replay(t, seed))
 		}
 	}
-	t.Logf("proof: simulation: crowds: %s", &sum)
+	t.Logf("proof: simulation: crowds: %s; told: %v", &sum, told)
+	require.Len(t, told, 3)
 }
 
-func stats(t *testing.T, w *World, r Result, took time.Duration) {
-	calls, grants, taken, outage, early, others := 0, 0, 0, 0, 0, 0
-	for _, o := range r.Ops {
-		if o.Kind != history.Lock && o.Kind != history.Try && o.Kind != history.Wait {
-			others++
-			continue
+// TestCrowdControls: what a crowd does without a defence is found in the first worlds.
+func TestCrowdControls(t *testing.T) {
+	const plain, fair, permits = 24, 25, 27 // see crowded
+	for _, c := range []struct {
+		name, check string
+		off         *defence.Switch
+		seed        uint64
+		bias        func(*Settings)
+	}{
+		{"nothing is sent for who has left", "places", &defence.Gone, fair, slowServer},
+		{"who left is given back together", "places", &defence.Together, permits, farServer},
+		{"who left is given back", "progress", &defence.Undo, plain, farServer},
+		{"the word of others counts", "truth", &defence.Noted, fair, farServer},
+		{"an outage is none of others'", "truth", &defence.Outage, fair, silentServer},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			found := func(check string) (all []history.Violation) {
+				w := &World{Settings: crowded(c.seed)}
+				c.bias(&w.Settings)
+				for _, p := range run(t, w).Problems {
+					if check == "" || p.Check == check {
+						all = append(all, p)
+					}
+				}
+				return all
+			}
+			history.Report(t, found(""), t.Name())
+			defer c.off.Without(t)()
+			require.NotEmpty(t, found(c.check), "control")
+		})
+	}
+}
+
+// farServer has a crowd that the server can serve just so.
+func farServer(s *Settings) {
+	s.Crowd, s.Latency, s.Service, s.Apart = 16, 3*time.Millisecond, 600*time.Microsecond, false
+	s.Only, s.FaultGap = nil, time.Hour
+}
+
+// slowServer has a crowd that it cannot.
+func slowServer(s *Settings) {
+	farServer(s)
+	s.Service = s.Latency
+}
+
+// silentServer is out of reach nearly all the time.
+func silentServer(s *Settings) {
+	farServer(s)
+	s.Latency = 20 * time.Millisecond
+	s.silence(time.Second, s.Length)
+}
+
+// TestDear: what callers may cost, and what is too much.
+func TestDear(t *testing.T) {
+	ops := []history.Op{{Kind: history.Lock, Call: 1, Return: 20}, {Kind: history.Lock, Actor: 1, Call: 2, Return: 30}}
+	for _, c := range []struct {
+		what string
+		l    load
+		bad  string
+	}{
+		{"as much as may be", load{at: 10, places: 12, commands: 104, goroutines: 64}, ""},
+		{"places", load{at: 10, places: 13}, "places"},
+		{"goroutines", load{at: 10, goroutines: 65}, "goroutines"},
+		{"commands", load{at: 10, commands: 105}, "commands"},
+		{"one has left", load{at: 25, places: 11}, "places"},
+		{"after a fault", load{at: 10 + int64(time.Hour), places: 13}, ""},
+	} {
+		w := &World{Settings: Settings{Clients: 1}, loads: []load{c.l}, windows: []history.Window{{From: int64(time.Hour), To: int64(time.Hour)}}}
+		found := ""
+		for _, v := range w.dear(ops) {
+			found += v.Check
 		}
-		calls++
-		switch {
-		case o.Result == history.OK:
-			grants++
-		case o.Early:
-			early++
-		case o.Outage:
-			outage++
-		case o.Taken:
-			taken++
-		}
+		require.Equal(t, c.bad, found, c.what)
 	}
-	places, gor, live := 0, 0, 0
-	ratio := 0.0
-	for _, l := range w.loads {
-		n := w.live2(r.Ops, l.at)
-		places, gor, live = max(places, l.places), max(gor, l.goroutines), max(live, n)
-		ratio = max(ratio, float64(l.places-8)/float64(max(n, 1)))
-	}
-	cmds := 0
-	if n := len(w.loads); n > 0 {
-		cmds = w.loads[n-1].commands
-	}
-	t.Log(fmt.Sprintf("seed %d %s fair=%v faults=%v crowd %d trip %v service %v queueing %v took %v: %d calls %d granted %d early %d taken %d outage; %d other ops; places %d live %d ratio %.1f goroutines %d commands %d (%d at last sample)",
-		w.Seed, w.Kind, w.Fair, w.Only, w.Crowd, w.trip(), w.Service, w.queueing(), took.Round(time.Millisecond), calls, grants, early, taken, outage, others, places, live, ratio, gor, w.commands, cmds))
 }

@@ -60,11 +60,10 @@ var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20
 // slowest is how long a message is under way on the average, to or from the client that is the
 // farthest away.
 func (s *Settings) slowest() time.Duration {
-	queueing := s.queueing()
 	if s.Apart {
-		return queueing + s.Latency + distances[len(distances)-1]
+		return s.queueing() + s.Latency + distances[len(distances)-1]
 	}
-	return queueing + s.Latency
+	return s.queueing() + s.Latency
 }
 
 // atHome has each client have locks to itself for most of the time.

@@ -23,6 +23,7 @@ func (a *Counter) round(ctx context.Context) bool {
 	}
 	l := latch.New(a.c, a.Name(a.rng), own...)
 	switch chance := a.rng.IntN(16); {
+	case a.Hurry > 0: // and others open it
 	case chance < 2:
 		n := 1 + a.rng.IntN(4)
 		return a.do(l, history.Op{Kind: history.Set, Depth: n}, func(o *history.Op) error {

@@ -210,23 +210,21 @@ func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) 
 
 // hurried is impatient for one who has a few round trips' time at most.
 func (a *Actor) hurried(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option, stop func()) {
-	stop = func() {}
-	d := time.Duration(a.rng.Float64() * trips * float64(a.Hurry))
+	some := func() time.Duration { return time.Duration(a.rng.Float64() * trips * float64(a.Hurry)) }
+	opts = append(opts, holdfast.Wait(some()))
 	switch a.rng.IntN(8) {
 	case 0:
 		op.Early = true
 		cancel()
 	case 1:
-		op.Kind = history.Try
-	case 2:
-		opts = append(opts, holdfast.Wait(0))
-	case 3, 4:
-		timer := time.AfterFunc(d, cancel)
-		stop = func() { timer.Stop() }
-	default:
-		opts = append(opts, holdfast.Wait(d))
+		if a.of != history.Latches && a.of != history.Elections { // of those nobody asks once
+			op.Kind, opts = history.Try, append(opts, holdfast.Wait(a.Patience))
+		}
+	case 2, 3, 4:
+		timer := time.AfterFunc(some(), cancel)
+		return op, opts, func() { timer.Stop() }
 	}
-	return op, opts, stop
+	return op, opts, func() {}
 }
 
 // trips is how many round trips one in a hurry has.
@@ -329,7 +327,7 @@ func note(o *history.Op, err error) {
 	silent := errors.Is(err, holdfast.ErrUnavailable)
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 	if asks || o.Kind == history.Wait {
-		o.Taken, o.Outage, o.Expired = errors.Is(err, holdfast.ErrNotAcquired), silent, over
+		o.Taken, o.Outage = errors.Is(err, holdfast.ErrNotAcquired), silent
 	}
 	switch {
 	case err == nil:

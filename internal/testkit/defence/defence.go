@@ -55,6 +55,8 @@ var (
 	Noted         Switch // who leaves before an answer knows what others of its client were told
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 
+	Gone Switch // nothing is sent any more for a caller who has left
+
 	Deaf Switch // a waiter that cannot listen asks
 
 	// Of waiters with places in a queue at the server.
