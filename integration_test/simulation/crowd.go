@@ -41,7 +41,7 @@ func (s *Settings) silence(gap, length time.Duration) {
 const bursts = 3
 
 // burst is for how long a crowd comes.
-func (s *Settings) burst() time.Duration { return min(40*s.trip(), s.Length/(2*bursts)) }
+func (s *Settings) burst() time.Duration { return min(30*s.trip(), s.Length/(2*bursts)) }
 
 // trip is how long a question takes that finds no other before it.
 func (s *Settings) trip() time.Duration { return 2*s.Latency + s.Service }

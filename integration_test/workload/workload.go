@@ -217,7 +217,11 @@ func (a *Actor) hurried(op history.Op, opts []holdfast.Option, cancel func()) (_
 		op.Early = true
 		cancel()
 	case 1:
-		if a.of != history.Latches && a.of != history.Elections { // of those nobody asks once
+		switch a.of {
+		case history.Elections: // which nobody asks once for
+		case history.Latches:
+			opts = append(opts, holdfast.Wait(0))
+		default:
 			op.Kind, opts = history.Try, append(opts, holdfast.Wait(a.Patience))
 		}
 	case 2, 3, 4:
