@@ -22,10 +22,11 @@ func crowded(seed uint64) Settings {
 		Lease: 10 * time.Second, Length: 30 * time.Second, Life: time.Hour, FaultGap: time.Hour,
 		Clients: 2, Actors: 2, Names: 1, Permits: 1 + rng.IntN(3), Crowd: 4 + rng.IntN(12),
 		Latency: rng.between(50*time.Microsecond, 30*time.Millisecond), Apart: rng.IntN(2) == 0, Skew: 0.0095 * (2*rng.Float64() - 1),
-		RetryBudget: 5 * time.Second, ReadTimeout: time.Second, DialTimeout: time.Second, DialerRetries: 1,
+		RetryBudget: 2 * time.Second, ReadTimeout: time.Second, DialTimeout: time.Second, DialerRetries: 1,
 	}
 	s.Service = rng.between(s.Latency/20, min(2*s.Latency, 5*time.Millisecond))
-	s.Wait, s.Think, s.Hold = s.Lease, max(20*s.trip(), 3*time.Second), s.trip()
+	s.Wait, s.Think, s.Hold = s.Lease, max(20*s.trip(), 4*time.Second), s.trip()
+	s.Burst = min(30*s.trip(), s.Length/(2*bursts))
 	if seed/6%2 == 1 {
 		s.silence(s.Length/4, s.Lease/2)
 	}
@@ -39,9 +40,6 @@ func (s *Settings) silence(gap, length time.Duration) {
 
 // bursts is how often a crowd comes.
 const bursts = 3
-
-// burst is for how long a crowd comes.
-func (s *Settings) burst() time.Duration { return min(30*s.trip(), s.Length/(2*bursts)) }
 
 // trip is how long a question takes that finds no other before it.
 func (s *Settings) trip() time.Duration { return 2*s.Latency + s.Service }
@@ -83,7 +81,7 @@ func (w *World) come(ctx context.Context, caller workload.Runner) {
 		if !w.sleep(ctx, time.Until(begin)) {
 			return
 		}
-		there, cancel := context.WithDeadline(ctx, begin.Add(w.burst()))
+		there, cancel := context.WithDeadline(ctx, begin.Add(w.Burst))
 		caller.Run(there)
 		cancel()
 	}

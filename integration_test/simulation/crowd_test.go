@@ -69,7 +69,9 @@ func TestCrowdControls(t *testing.T) {
 				history.Report(t, found(""), t.Name())
 			}
 			defer c.off.Without(t)()
-			require.NotEmpty(t, found(c.check), "control")
+			all := found(c.check)
+			require.NotEmpty(t, all, "control")
+			t.Logf("%d times, first: %s", len(all), all[0].Text)
 		})
 	}
 }
@@ -77,7 +79,7 @@ func TestCrowdControls(t *testing.T) {
 // farServer has a crowd that the server can serve just so.
 func farServer(s *Settings) {
 	s.Crowd, s.Latency, s.Service, s.Apart = 16, 3*time.Millisecond, 600*time.Microsecond, false
-	s.Only, s.FaultGap = nil, time.Hour
+	s.Only, s.FaultGap, s.Burst, s.Length = nil, time.Hour, 300*time.Millisecond, 15*time.Second
 }
 
 // slowServer has a crowd that it cannot.
@@ -89,7 +91,7 @@ func slowServer(s *Settings) {
 // silentServer is out of reach nearly all the time.
 func silentServer(s *Settings) {
 	farServer(s)
-	s.Latency = 20 * time.Millisecond
+	s.Latency, s.Burst, s.Crowd = 20*time.Millisecond, time.Second, 8
 	s.silence(time.Second, s.Length)
 }
 

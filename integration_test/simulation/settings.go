@@ -45,6 +45,7 @@ type Settings struct {
 	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
 
 	Crowd   int           // callers of each client who come in bursts and give up soon; 0: none
+	Burst   time.Duration // for how long they come
 	Service time.Duration // that the server takes for each command, one after the other
 
 	Log       time.Duration // that a client's log takes for a record, on the average
