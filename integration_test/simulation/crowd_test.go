@@ -91,7 +91,7 @@ func slowServer(s *Settings) {
 // silentServer is out of reach nearly all the time.
 func silentServer(s *Settings) {
 	farServer(s)
-	s.Latency, s.Burst, s.Crowd = 20*time.Millisecond, time.Second, 8
+	s.Latency, s.Burst, s.Crowd = 20*time.Millisecond, 2*time.Second, 8
 	s.silence(time.Second, s.Length)
 }
 
