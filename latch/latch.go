@@ -195,11 +195,15 @@ func (l *Latch) channel() string {
 // look asks what is left, and for how long the latch lasts without a word; negative: it does not
 // end.
 func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err error) {
-	o, err := l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name, l.keys.Counts) })
+	o, err := l.ask(ctx)
 	if err != nil {
 		return 0, 0, err
 	}
 	return int(o.Reply.Int(0)), remote.Remaining(o.Reply.Int(1)), nil
+}
+
+func (l *Latch) ask(ctx context.Context) (remote.Outcome, error) {
+	return l.asker.Query(ctx, engine.Reads, func(string) lua.Call { return lua.LatchLook.Call(l.keys.Name, l.keys.Counts) })
 }
 
 // check returns an error for a zero or nil Latch, so that its methods do not panic.

@@ -54,13 +54,18 @@ func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
 	return l.fail("wait", l.wait(ctx))
 }
 
-// once is a wait that looks and does not wait.
+// once is a wait that looks and does not wait. A caller that leaves before the answer is told what is known of the server.
 func (l *Latch) once(ctx context.Context) error {
-	left, _, err := l.look(ctx)
-	if err != nil || left == 0 {
+	begun := time.Now()
+	o, err := l.ask(ctx)
+	switch left := int(o.Reply.Int(0)); {
+	case err != nil && o.Err == nil && ctx.Err() != nil:
+		return errs.Both(l.unknown(ctx, begun), context.Cause(ctx))
+	case err != nil || left == 0:
 		return err
+	default:
+		return notOpen(left)
 	}
-	return notOpen(left)
 }
 
 // wait joins those of this client who wait for the latch.

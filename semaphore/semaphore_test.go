@@ -137,6 +137,25 @@ func TestALeaverLetsTheOthersIn(t *testing.T) {
 	l.settled()
 }
 
+// TestTooManyIsNoOutage: one who asks for more permits than there are is refused, and nobody else of its client is told
+// that the server does not answer.
+func TestTooManyIsNoOutage(t *testing.T) {
+	l := newLab(t, 2)
+	h := l.some(l.process(nil), 2)
+	s := l.process(nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	one := l.acquire(ctx, s, 1)
+	l.waiting(1)
+	_, err := s.Acquire(t.Context(), 3)
+	require.ErrorContains(t, err, "3 permits were asked for")
+	cancel()
+	err = one.Err()
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+	unlock(t, h)
+	l.settled()
+}
+
 // TestSetPermits: more are handed out at once; of fewer nothing is granted until enough came back, and
 // who waits for more than there are is told.
 func TestSetPermits(t *testing.T) {

@@ -37,6 +37,9 @@ type Config struct {
 	Claim time.Duration
 	// Leaving is of [Fifo]: how long before it says so a waiter that left may have given its place back.
 	Leaving time.Duration
+	// Window is of [Progress]; 0: not checked. Serving is how long one has to wait who is to be granted a free lock
+	// then.
+	Window, Serving time.Duration
 	// Slack is of [Trust] and [Overtaken], which are not checked if it is 0, and of [Fifo]. Pauses
 	// are the times in which single clients did not run, and Lapses those in which holds may be
 	// lost because servers lost their data.
@@ -62,11 +65,11 @@ func Check(ops []Op, c Config) (found []Violation) {
 		of     Family
 		checks []check
 	}{
-		{ReadWrite, []check{Exclusion, readTokens, linearReadWrite, Turns, Forbidden, readWriteWakeUps, Leases, Trust, Outages, givenUp}},
-		{Permits, []check{MostPermits, linearPermits, Fifo, permitWakeUps, Free, Leases, Trust, Outages, givenUp}},
+		{ReadWrite, []check{Exclusion, readTokens, linearReadWrite, Turns, Forbidden, readWriteWakeUps, Progress, Leases, Trust, Outages, givenUp}},
+		{Permits, []check{MostPermits, linearPermits, Fifo, permitWakeUps, Progress, Free, Leases, Trust, Outages, givenUp}},
 		{Latches, []check{linearLatch, Sleepers}},
-		{Elections, []check{Exclusion, Linearizable, Fifo, WakeUps, Observers, Leaders, Leases, Trust, Outages, givenUp}},
-		{Locks, []check{Exclusion, Linearizable, Fifo, WakeUps, Leases, Forbidden, Periods, Ghosts, Overtaken, Trust, Outages, givenUp}},
+		{Elections, []check{Exclusion, Linearizable, Fifo, WakeUps, Observers, Progress, Leaders, Leases, Trust, Outages, givenUp}},
+		{Locks, []check{Exclusion, Linearizable, Fifo, WakeUps, Leases, Progress, Forbidden, Periods, Ghosts, Overtaken, Trust, Outages, givenUp}},
 	} {
 		own := slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Of != f.of && o.Name != "" }) // and what concerns all
 		if f.of == Elections {

@@ -23,6 +23,7 @@
 //     its place.
 //   - [Forbidden]: the holder of a name is refused another kind of lock of it.
 //   - [WakeUps]: a lock that is free while somebody waits is granted within a bound.
+//   - [Progress]: a lock that is free, and wanted all the time, is granted to somebody, however many give up.
 //   - [Ghosts]: a lock is held by nobody who is not inside a call, does not hold it and did not do
 //     so just before, by samples of what the server says.
 //   - [Trust]: a hold ends by its deadline, and not before it without a reason.

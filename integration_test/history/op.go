@@ -98,8 +98,12 @@ type Op struct {
 	// by a client of Redisson's, which goes before others that wait, and whose permits have no tokens
 	Guest bool `json:"guest,omitempty"`
 	// it ended by the panic of a hook, or of one whose command travelled with another's
-	Panic  bool `json:"panic,omitempty"`
-	Silent bool `json:"silent,omitempty"` // it was told of an outage, see [Outages]
+	Panic bool `json:"panic,omitempty"`
+	// Lock, Try, Wait: its context had ended before the call
+	Early bool `json:"early,omitempty"`
+	// told ErrNotAcquired, of a Lock, Try or Wait without a grant; and told ErrUnavailable, see [Outages]
+	Taken  bool `json:"taken,omitempty"`
+	Outage bool `json:"outage,omitempty"`
 	Handed bool `json:"handed,omitempty"` // Lock, Try: granted by the client, not by the server
 	// Lock, Try, Reenter, Extend: that was asked for, in nanoseconds; 0: not known
 	Lease int64 `json:"lease,omitempty"`

@@ -42,7 +42,7 @@ func Outages(ops []Op, c Config) (found []Violation) {
 	const moment, second = int64(100e6), int64(1e9) // of the table at holdfast.ErrNotAcquired
 	for name, ops := range byName(ops) {
 		for _, o := range ops {
-			if !o.Silent || o.Return-o.Call >= moment || !strings.Contains(o.Error, "no answer") ||
+			if !o.Outage || o.Return-o.Call >= moment || !strings.Contains(o.Error, "no answer") ||
 				disturbed(o, excused(c.Faults, c.Recovery)) || disturbed(o, excused(c.Local[o.Client], c.Recovery)) {
 				continue
 			}

@@ -31,22 +31,22 @@ func TestRefusals(t *testing.T) {
 
 // TestOutages: who is told that no server answers did not hear an answer a moment ago.
 func TestOutages(t *testing.T) {
-	const told, answer = "lock left silent error=no+answer", "state @900-910; try denied @920-930; "
+	const told, answer = "lock left outage error=no+answer", "state @900-910; try denied @920-930; "
 	c := Config{Recovery: 10, Faults: []Window{{100, 120}}, Local: map[int][]Window{1: {{100, 1200}}}}
 	for ops, wrong := range map[string]int{
 		answer + told + " @940-950":                                         1,
-		"try denied @900-910; try unknown silent error=no+answer @910-950":  1,
+		"try denied @900-910; try unknown outage error=no+answer @910-950":  1,
 		answer + told + " @99000000-100000000":                              1,
 		answer + told + " @1000000940-1000000950":                           0,
 		answer + told + " @940-100000940":                                   0,
-		answer + "lock left silent error=refused @940-950":                  0,
+		answer + "lock left outage error=refused @940-950":                  0,
 		answer + "lock left @940-950":                                       0,
 		"state @900-945; try denied @920-947; " + told + " @940-950":        0,
 		"lock @900-910; state lost @920-930; " + told + " @940-950":         0,
 		"2: state @900-910; " + told + " @940-950":                          0,
 		"state @10-20; " + told + " @110-130":                               0,
-		"1: state @900-910; 1: lock left silent error=no+answer @1205-1208": 0,
-		"1: state @900-910; 1: lock left silent error=no+answer @1215-1218": 1,
+		"1: state @900-910; 1: lock left outage error=no+answer @1205-1208": 0,
+		"1: state @900-910; 1: lock left outage error=no+answer @1215-1218": 1,
 	} {
 		require.Len(t, Outages(story(Locks, ops), c), wrong, ops)
 	}

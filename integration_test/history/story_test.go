@@ -95,7 +95,7 @@ func (o *Op) say(word string) {
 	texts := map[string]*string{"error": &o.Error, "value": &o.Value, "seen": &o.Seen, "asked": &o.Asked}
 	flag := map[string]*bool{
 		"read": &o.Shared, "guest": &o.Guest, "last": &o.Last, "plain": &o.Plain, "handed": &o.Handed,
-		"silent": &o.Silent,
+		"outage": &o.Outage,
 	}[word]
 	count := map[string]*int{"n": &o.Depth, "of": &o.Total, "g": &o.Grant}[sign]
 	time := map[string]*int64{"till": &o.Deadline, "lease": &o.Lease, "least": &o.Least, "keep": &o.Keep, "rest": &o.Left}[sign]

@@ -91,12 +91,16 @@ func (w *World) result() Result {
 		Undo:  2*(time.Second+w.ReadTimeout) + w.RetryBudget,
 		Place: place + place/100, Claim: w.claim(),
 		Permits: w.Permits, Stay: w.lasts(),
+		Window: w.window(), Serving: w.serving(),
 	})
 	r.Problems = append(r.Problems, found...)
 	if err := w.work.check(); err != nil {
 		r.Problems = append(r.Problems, history.Violation{Check: "work", Text: err.Error()})
 	}
 	r.Problems = append(r.Problems, w.lapses()...)
+	if w.Crowd > 0 {
+		r.Problems = append(append(r.Problems, w.untrue(r.Ops)...), w.dear(r.Ops)...)
+	}
 	for client, ops := range byClient(r.Ops) { // one that closes gives up early
 		r.Problems = append(r.Problems, history.GivenUp(ops, w.RetryBudget-lastBackoff, w.closed[client])...)
 	}

@@ -65,6 +65,7 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 		rng := newSource(w.Seed, 'b', uint64(number)).Rand //nolint:gosec // not negative
 		actors.Go(func() { workload.NewObserver(c, cfg, rec, number, w.Actors, rng).Run(work) })
 	}
+	w.crowd(work, &actors, c, cfg, rec, number)
 	if w.Many > 0 && number%3 == 0 {
 		actors.Go(func() { w.collect(work, c, ledger, rec, number) })
 	}
@@ -125,13 +126,20 @@ func (w *World) connect(n *network) *redis.Client {
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
 		// Nobody waits for a connection: go-redis would do so with a timer that it shares between
 		// bubbles.
-		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many,
+		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many + 2*w.Crowd,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout,
 		DialerRetries:            w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})
 	rdb.AddHook(new(workload.Places))
+	if w.Crowd > 0 {
+		q := &questions{}
+		rdb.AddHook(q.hook(w.Now))
+		w.mu.Lock()
+		w.questions[int(n.client)] = q //nolint:gosec // a small number
+		w.mu.Unlock()
+	}
 	if w.Kind == history.Locks && !w.Fair {
 		rdb.AddHook(w.granted.Hook())
 	}

@@ -29,6 +29,11 @@
 // In worlds of their own all clients sleep now and then, as on a machine that is suspended, while
 // the server goes on.
 //
+// In worlds of their own callers are the fault: crowds that give up within a few round trips, at a server
+// that takes time for each command. A free lock is granted to somebody all the same, places at the
+// server, commands and goroutines are bounded by how many callers there are, and the kind of each error
+// is right by what the history knows.
+//
 // The clock of the server is not that of the clients: it runs up to a little less than one per cent
 // faster or slower.
 //

@@ -44,6 +44,10 @@ type Settings struct {
 
 	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
 
+	Crowd   int           // callers of each client who come in bursts and give up soon; 0: none
+	Burst   time.Duration // for how long they come
+	Service time.Duration // that the server takes for each command, one after the other
+
 	Log       time.Duration // that a client's log takes for a record, on the average
 	LogPanics bool          // now and then
 
@@ -58,9 +62,9 @@ var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20
 // farthest away.
 func (s *Settings) slowest() time.Duration {
 	if s.Apart {
-		return s.Latency + distances[len(distances)-1]
+		return s.queueing() + s.Latency + distances[len(distances)-1]
 	}
-	return s.Latency
+	return s.queueing() + s.Latency
 }
 
 // atHome has each client have locks to itself for most of the time.

@@ -44,6 +44,10 @@ type World struct {
 	problems  []history.Violation // found while it ran
 	halted    map[string]*stopped // processes, by their ids
 	foreign   map[string]bool     // names under which a stranger may have put something
+	idle      time.Time           // when the server will have done all commands so far
+	commands  int                 // so far
+	loads     []load
+	questions map[int]*questions // of each client
 }
 
 // Result is what came of a run.
@@ -59,6 +63,7 @@ type Result struct {
 // Run runs the world. It must be called in a bubble of synctest, and leaves no goroutine there.
 func (w *World) Run() Result {
 	w.start, w.local, w.closed = time.Now(), make(map[int][]history.Window), make(map[int][]history.Window)
+	w.questions = make(map[int]*questions)
 	w.server = miniredis.NewMiniRedis()
 	w.server.ClockTTL(true)
 	if w.Naps > 0 {
@@ -77,6 +82,7 @@ func (w *World) Run() Result {
 	weather.Go(func() { w.mourn(storm) })
 	weather.Go(func() { w.halt(storm) })
 	weather.Go(func() { w.nap(storm) })
+	weather.Go(func() { w.measure(storm) })
 	for slot := range w.Clients {
 		group.Go(func() {
 			w.sleep(ctx, time.Duration(slot)*time.Microsecond) // else their numbers change
@@ -143,10 +149,14 @@ func (w *World) round(d time.Duration) time.Duration {
 func (w *World) skew(from *server.Peer, cmd string, args ...string) bool {
 	if from != nil && isNested(from.Ctx) {
 		w.work.did(from.Ctx)
+		w.serveMore()
 		if cmd == "HSET" && w.fairQueue() {
 			w.handed(args[0], args[1])
 		}
 		return false
+	}
+	if from != nil {
+		w.serve()
 	}
 	if cmd == "EVALSHA" || cmd == "EVAL" { // scripts call the server too, with its mutex held, but never these
 		w.server.SetTime(w.serverTime())

@@ -29,7 +29,7 @@ func (a *Candidate) round(ctx context.Context) bool {
 		a.own[name] = e
 	}
 	a.look(ctx, e)
-	if a.rng.IntN(3) == 0 {
+	if a.rng.IntN(3) == 0 && a.Hurry == 0 { // Run has no wait of its own
 		return a.run(ctx, e)
 	}
 	campaign, cancel := context.WithCancel(context.WithValue(ctx, actorKey{}, a.Actor))

@@ -23,6 +23,7 @@ func (a *Counter) round(ctx context.Context) bool {
 	}
 	l := latch.New(a.c, a.Name(a.rng), own...)
 	switch chance := a.rng.IntN(16); {
+	case a.Hurry > 0: // and others open it
 	case chance < 2:
 		n := 1 + a.rng.IntN(4)
 		return a.do(l, history.Op{Kind: history.Set, Depth: n}, func(o *history.Op) error {
@@ -54,7 +55,15 @@ func (a *Counter) countDown(ctx context.Context, l *latch.Latch) bool {
 
 // wait waits for a latch, for a while or until it is cancelled.
 func (a *Counter) wait(ctx context.Context, l *latch.Latch) bool {
-	opts := []holdfast.Option{holdfast.Wait(a.Patience)}
+	op, opts := history.Op{Kind: history.Wait}, []holdfast.Option{holdfast.Wait(a.Patience)}
+	if a.Hurry > 0 {
+		short, cancel := context.WithCancel(ctx)
+		defer cancel()
+		op, opts, stop := a.hurried(op, opts, cancel)
+		defer stop()
+		op.Kind = history.Wait // there is no other way
+		return a.do(l, op, func(*history.Op) error { return l.Wait(short, opts...) })
+	}
 	switch a.rng.IntN(8) {
 	case 0:
 		opts = []holdfast.Option{holdfast.Wait(0)}
@@ -65,7 +74,7 @@ func (a *Counter) wait(ctx context.Context, l *latch.Latch) bool {
 		defer cancel()
 		ctx = short
 	}
-	return a.do(l, history.Op{Kind: history.Wait}, func(*history.Op) error { return l.Wait(ctx, opts...) })
+	return a.do(l, op, func(*history.Op) error { return l.Wait(ctx, opts...) })
 }
 
 // saysNo has a result say that nothing was changed.

@@ -56,6 +56,9 @@ type Config struct {
 	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody
 	// tries.
 	Other func(name string) Locker
+	// Hurry is the time of a round trip: callers have a few of them, or none, and some are cancelled within that, or were
+	// before. 0: they have time.
+	Hurry time.Duration
 	// Patience bounds every wait.
 	Patience time.Duration
 	// Haste is that of the actor.
@@ -126,6 +129,7 @@ func (a *Actor) Run(ctx context.Context) { a.again(ctx, a.round) }
 
 // again does rounds until ctx ends or one of them says that the client was closed.
 func (a *Actor) again(ctx context.Context, round func(context.Context) bool) {
+	a.owner = nil // it ends with the context of an earlier run
 	for ctx.Err() == nil && round(ctx) {
 		a.rest(ctx)
 	}
@@ -191,6 +195,9 @@ func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) 
 		return a.hasty(op, opts, cancel)
 	}
 	opts = append(opts, holdfast.Wait(a.Patience))
+	if a.Hurry > 0 {
+		return a.hurried(op, opts, cancel)
+	}
 	switch a.rng.IntN(8) {
 	case 0, 1:
 		op.Kind = history.Try
@@ -202,6 +209,32 @@ func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) 
 	}
 	return op, opts, func() {}
 }
+
+// hurried is impatient for one who has a few round trips' time at most.
+func (a *Actor) hurried(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option, stop func()) {
+	some := func() time.Duration { return time.Duration(a.rng.Float64() * trips * float64(a.Hurry)) }
+	opts = append(opts, holdfast.Wait(some()))
+	switch a.rng.IntN(8) {
+	case 0:
+		op.Early = true
+		cancel()
+	case 1:
+		switch a.of {
+		case history.Elections: // which nobody asks once for
+		case history.Latches:
+			opts = append(opts, holdfast.Wait(0))
+		default:
+			op.Kind, opts = history.Try, append(opts, holdfast.Wait(a.Patience))
+		}
+	case 2, 3, 4:
+		timer := time.AfterFunc(some(), cancel)
+		return op, opts, func() { timer.Stop() }
+	}
+	return op, opts, func() {}
+}
+
+// trips is how many round trips one in a hurry has.
+const trips = 6
 
 // attempt locks or tries to, and records it.
 func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, opts []holdfast.Option) (
@@ -298,8 +331,11 @@ func note(o *history.Op, err error) {
 	o.Panic = ofPanic(err)
 	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
 	silent := errors.Is(err, holdfast.ErrUnavailable)
-	o.Silent = silent
+	o.Outage = silent
 	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if asks || o.Kind == history.Wait {
+		o.Taken = errors.Is(err, holdfast.ErrNotAcquired)
+	}
 	switch {
 	case err == nil:
 		o.Result = history.OK

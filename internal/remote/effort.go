@@ -51,8 +51,9 @@ func NewEffort(by *Server, home *Session) Effort {
 // Deadline bounds the wait for a connection.
 func (e *Effort) Deadline() time.Time { return Latest(e.end, e.start.Add(LeastDial)) }
 
-// Judge takes the outcome of an attempt under a context. It stores a failure in failed unless that
-// is nil.
+// Judge takes the outcome of an attempt under a context. Unless failed is nil it stores a failure there, and
+// nil when there is an answer, also for a caller who has left. A refusal of what this caller asks for is no
+// failure: others are told of failures, too.
 func (e *Effort) Judge(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Verdict {
 	e.tries++
 	v := e.judge(ctx, reply, err, failed)
@@ -92,6 +93,9 @@ func (e *Effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 		}
 	}
 	if e.Err == nil {
+		if failed != nil {
+			failed.Store(nil)
+		}
 		return Settled
 	}
 	unsent := lua.IsUnsent(e.Err)
@@ -103,7 +107,7 @@ func (e *Effort) judge(ctx context.Context, reply lua.Reply, err error, failed *
 	}
 	e.failure = e.Err
 	e.home.NotePanic(e.Err)
-	if failed != nil && !combine.IsNotSent(e.Err) && (ctx.Err() == nil || !IsContext(e.Err)) {
+	if failed != nil && IsOutage(e.Err) && !combine.IsNotSent(e.Err) && (ctx.Err() == nil || !IsContext(e.Err)) {
 		err := e.Err
 		failed.Store(&err)
 	}

@@ -58,6 +58,8 @@ var (
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
 	Redial        Switch // who leaves while go-redis dials again is told why it does
 
+	Gone Switch // nothing is sent any more for a caller who has left
+
 	Deaf Switch // a waiter that cannot listen asks
 
 	// Of waiters with places in a queue at the server.

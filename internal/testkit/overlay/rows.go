@@ -46,6 +46,7 @@ internal/combine/combine.go
 	Overtake: «if _ = late; !OFF { »c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return
 		!s.begun.After(late) })\n\tc.promote()« }»
 	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd, until); s != nil {
+	Gone: if o.ctx.Err() != nil« && !OFF» {
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
 internal/engine/acquire.go
@@ -126,6 +127,7 @@ internal/engine/unlock.go
 	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
 internal/fair/asker.go
 	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
+	Gone: if q.gone« && !OFF» {
 internal/fair/waiter.go
 	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
 	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
