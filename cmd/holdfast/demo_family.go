@@ -66,7 +66,8 @@ func (f family) keys() []string {
 	rw, sem, fair := keys.ForReadWrite(f.rw.Name()), keys.ForPermits(f.permits.Name()), keys.For(f.election.Name())
 	said, _ := keys.Election(f.election.Name())
 	all := []string{
-		rw.Name, rw.Token, rw.Writers, sem.Name, sem.Ends, sem.Token, sem.Queue, sem.Places, sem.Wants, f.latch.Name(),
+		rw.Name, rw.Token, rw.Writers, sem.Name, sem.Ends, sem.Token, sem.Queue, sem.Places, sem.Wants, sem.Counts,
+		f.latch.Name(), keys.ForLatch(f.latch.Name()).Counts,
 		fair.Name, fair.Token, fair.Queue, fair.Deadlines, said,
 	}
 	for _, m := range []*rlock.Mutex{f.x, f.y} {
