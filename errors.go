@@ -41,9 +41,10 @@ var (
 	// another error. That is so for a key that is not a hash, and for a hash without a time to live
 	// and without a field that begins like an owner.
 	ErrNotAcquired = errs.ErrNotAcquired
-	// ErrUnavailable says that no server said who has the lock: none was reached, none could
-	// serve, or a grant came when its lease could not be trusted any more. An outage is not contention, see the table at [ErrNotAcquired]. So ErrUnavailable comes
-	// together with ErrNotAcquired only where a server refused the lock before it fell silent.
+	// ErrUnavailable says that no server said who has the lock: none was reached, none could serve, or
+	// a grant came when its lease could not be trusted any more. An outage is not contention, see the
+	// table at [ErrNotAcquired]. So ErrUnavailable comes together with ErrNotAcquired only where a server
+	// refused the lock before it fell silent.
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
 	// context.Canceled, or what the context was cancelled with, as by an errgroup. That a connection was
 	// refused is such a failure also while go-redis is still dialling again.

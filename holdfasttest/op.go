@@ -47,8 +47,9 @@ var ops = map[*lua.Script]Op{
 	lua.RwRead: Lock, lua.RwWrite: Lock, lua.SemAcquire: Lock, lua.SemJoin: Lock, lua.SemPoll: Lock,
 	lua.Recount: Reenter,
 	lua.Renew:   Renew, lua.RwReadRenew: Renew, lua.SemRenew: Renew, lua.ElectionRenew: Renew,
-	lua.Release: Unlock, lua.Leave: Unlock, lua.LeaveQueue: Unlock, lua.Pass: Unlock, lua.FairRelease: Unlock, lua.RwReadRelease: Unlock,
-	lua.RwWriteRelease: Unlock, lua.RwLeave: Unlock, lua.SemRelease: Unlock, lua.ElectionRelease: Unlock, lua.Taken: Unlock, lua.TakenShared: Unlock,
+	lua.Release: Unlock, lua.Leave: Unlock, lua.LeaveQueue: Unlock, lua.Pass: Unlock, lua.FairRelease: Unlock,
+	lua.RwReadRelease: Unlock, lua.RwWriteRelease: Unlock, lua.RwLeave: Unlock, lua.SemRelease: Unlock,
+	lua.ElectionRelease: Unlock, lua.Taken: Unlock, lua.TakenShared: Unlock,
 	lua.State: Look, lua.FairState: Look, lua.RwState: Look, lua.SemState: Look, lua.ElectionLeader: Look, lua.LatchLook: Look,
 	lua.Inspect: Look,
 }

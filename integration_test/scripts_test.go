@@ -14,8 +14,8 @@ import (
 
 // allRows are the rows of all scripts.
 func allRows() []row {
-	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, takenRows, renewRows, stateRows,
-		passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
+	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, takenRows, renewRows,
+		stateRows, passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwStayRows, rwOtherRows,
 		electionRows, latchRows, semAcquireRows, semJoinRows, semReleaseRows, semRenewRows, semPollRows, semSetRows,

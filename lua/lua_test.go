@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var all = []*Script{HeadStart, HeadStartBeside, Recount, Release, Renew, Leave, Pass, State, Taken}
+var all = []*Script{HeadStart, HeadStartBeside, Recount, Release, Renew, LeaveQueue, Pass, State, Taken}
 
 // fixture is one lock on a server of the test's own.
 type fixture struct {

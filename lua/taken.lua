@@ -4,7 +4,7 @@
 -- ARGV  1 the owner
 -- Reply {1, token, others}   token: the last one as decimal text, '0' if none is known; others: 1 if the lock hash has another owner, or
 --                     the key is no hash, else 0
--- Reads only; all values are of one moment. It is asked behind a release that did not find the owner, if an earlier attempt of that
+-- Atomic: all values are of one moment. It is asked behind a release that did not find the owner, if an earlier attempt of that
 -- release got no answer: servers do not remember who released a lock. Redisson's owners have no tokens, so they are seen only
 -- while they hold the lock. Who goes on reading a read-write lock has a field of its own name.
 local others = false

@@ -68,8 +68,8 @@ func TestMajorityRefuses(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestVoteOfTheDead: one master has the vote of an owner that is gone, one is out of reach, and one is free. Whether that
-// owner has the lock is not known, as State says, and the error has what each master said.
+// TestVoteOfTheDead: one master has the vote of an owner that is gone, one is out of reach, and one is free. Whether
+// that owner has the lock is not known, as State says, and the error has what each master said.
 func TestVoteOfTheDead(t *testing.T) {
 	t.Parallel()
 	l, p, m := newParty(t, 3, nil)

@@ -86,7 +86,8 @@ func (f *field) believed(ctx context.Context, o remote.Outcome) remote.Outcome {
 
 // Release is [Entry.Release].
 func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
-	o := f.Released(f.believed(ctx, f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))))
+	o := f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+	o = f.Released(f.believed(ctx, o))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()
 	}

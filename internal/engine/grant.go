@@ -113,7 +113,8 @@ func (g *grant) become(id string, e Entry) {
 }
 
 // errSlow is why a grant is of no use whose answer came late.
-var errSlow = errors.New("the lock was granted, and the answer came when its lease could not be trusted any more; use a longer lease")
+var errSlow = errors.New("the lock was granted, but its lease could not be trusted any more when the answer came; " +
+	"use a longer lease")
 
 // activate makes a grant live and returns its first hold. The server keeps the grant for the time
 // stands from sent on; where that is less than the lease, a renewal asks for the rest at once.

@@ -37,8 +37,8 @@ func Unlock(tb testing.TB, holds ...*holdfast.Hold) {
 	}
 }
 
-// Unheard unlocks a hold, where the answer may be lost, and returns nil if what it says is right: all is well, or, if others
-// have had the lock by then, nobody knows.
+// Unheard unlocks a hold where the answer may be lost, and returns nil if what it says is right: all is well, or, if
+// others have had the lock by then, nobody knows.
 func Unheard(ctx context.Context, h *holdfast.Hold) error {
 	err := h.Unlock(ctx)
 	if errors.Is(err, holdfast.ErrUncertain) && !errors.Is(err, holdfast.ErrUnavailable) {

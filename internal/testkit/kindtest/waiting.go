@@ -184,8 +184,8 @@ func holdAtLeastCalled(s *subject) {
 	require.Greater(s, state.Remaining, time.Hour-2*patience)
 }
 
-// holdAtLeastSoon: whoever waits for a lock that was left has it soon after its time, and not when something is due that
-// happens once a second. A busy machine may be late, and not each time.
+// holdAtLeastSoon: whoever waits for a lock that was left has it soon after its time, and not when something is due
+// that happens once a second. A busy machine may be late, and not each time.
 func holdAtLeastSoon(s *subject) {
 	const d, soon = 200 * time.Millisecond, 800 * time.Millisecond
 	for _, before := range []bool{true, false} { // somebody waits when the lock is left, or comes then
