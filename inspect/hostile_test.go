@@ -86,25 +86,6 @@ func TestMasterIsDown(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// TestErrorsAreText: what somebody has put into Redis does not reach a terminal by an error.
-func TestErrorsAreText(t *testing.T) {
-	rdb := redistest.Start(t).Client(t)
-	ctx, i := t.Context(), newInspector(t, rdb, nil)
-	const clear = "\x1b[2J"
-	rdb.HSet(ctx, "lock", ours, 1)
-	rdb.PExpire(ctx, "lock", time.Minute)
-	rdb.Set(ctx, keys.For("lock").Token, clear, time.Minute)
-	rdb.HSet(ctx, "rw", "mode", "read", clear+":h1", 1)
-	rdb.PExpire(ctx, "rw", time.Minute)
-	for _, name := range []string{"lock", "rw"} {
-		for _, g := range []inspect.Grant{{Owner: theirs}, {Token: 7}, {Owner: ours, Token: 7}} {
-			_, err := i.End(ctx, name, g)
-			require.Error(t, err)
-			require.NotContains(t, err.Error(), "\x1b")
-		}
-	}
-}
-
 // TestRefusedConnection: a server that lets nobody in has answered, and says why. go-redis leaves the
 // commands of a pipeline without an error then.
 func TestRefusedConnection(t *testing.T) {

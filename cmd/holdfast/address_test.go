@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"strings"
 	"testing"
@@ -52,16 +51,19 @@ func TestAddressesShowNoSecret(t *testing.T) {
 		require.Equal(t, want, a.String(), text)
 		require.Equal(t, text, a.reveal())
 		c := connection{addresses: []address{a}}
-		nested, err := json.Marshal(map[string]any{"a": a, "all": c.addresses})
+		document, err := json.Marshal(map[string]any{"a": a, "all": c.addresses})
 		require.NoError(t, err)
 		var log bytes.Buffer
 		slog.New(slog.NewTextHandler(&log, nil)).Info("m", "address", a, "connection", c)
-		slog.New(slog.NewJSONHandler(&log, nil)).Info("m", "address", a, "connection", c)
-		for _, printed := range []string{
-			fmt.Sprint(a, &a, c, &c), fmt.Sprintf("%s %v %+v %#v %q", a, a, a, a, a), fmt.Sprintf("%v %+v %#v", c, c, c),
-			string(nested), log.String(), c.String(), c.flags(), fmt.Sprint(struct{ inner address }{a}),
-		} {
-			require.NotContains(t, strings.ReplaceAll(printed, "sesame://h", ""), "sesame")
+		printed := fmt.Sprint(a, &a, c, &c, struct{ inner address }{a}, string(document), &log, c.flags())
+		for _, verb := range []string{"%s", "%v", "%+v", "%#v", "%q", "%x"} {
+			printed += fmt.Sprintf(verb+verb, a, c)
+		}
+		require.NotContains(t, strings.ReplaceAll(printed, "sesame://h", ""), "sesame")
+		if rdb, err := a.open(nil); err == nil {
+			require.NoError(t, rdb.Close())
+		} else {
+			require.NotContains(t, strings.ReplaceAll(err.Error(), "sesame://h", ""), "sesame")
 		}
 	}
 }
@@ -83,13 +85,7 @@ func TestErrorsShowNoSecret(t *testing.T) {
 				require.NotContains(t, stdout+stderr, "sesame", args)
 			}
 		}
-		rdb, err := newAddress(text).open(nil)
-		require.NotContains(t, fmt.Sprint(err), "sesame")
-		if err == nil {
-			require.NoError(t, rdb.Close())
-		}
 	}
-	require.Equal(t, 3, report(io.Discard, exited(3), nil))
 }
 
 // TestPasswordsBehindSentinel: the Sentinels have a password, and the data servers another one. Each is asked for where it

@@ -55,17 +55,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestEndingIsOneCommand: what inspect says to end a hold with is one line, with the name as it is.
-func TestEndingIsOneCommand(t *testing.T) {
-	srv := redistest.Start(t)
-	rdb, ctx := srv.Client(t), t.Context()
-	name := "two  spaces, " + strings.Repeat("long ", 30)
-	rdb.HSet(ctx, name, "mode", "read", "11111111-2222-4333-8444-555555555555:h1", 1)
-	rdb.PExpire(ctx, name, time.Minute)
-	_, stdout, _ := ask(srv, "inspect", name)
-	require.Contains(t, stdout, "holdfast unlock --force --owner 11111111-2222-4333-8444-555555555555:h1 --redis redis://"+srv.Addr()+" '"+name+"'\n")
-}
-
 // TestOneMasterIsDown: what the others have is shown, whichever it is, and the code says that one is missing.
 func TestOneMasterIsDown(t *testing.T) {
 	t.Parallel()
@@ -85,21 +74,5 @@ func TestOneMasterIsDown(t *testing.T) {
 		require.Equal(t, owners, strings.Count(stdout, "555555555555:h1"), stdout)
 		require.Contains(t, stderr, servers[0].Addr())
 		require.NotContains(t, stdout, "--token", "a token is not enough for several")
-	}
-}
-
-// TestNothingMovesTheCursor: what somebody has put into Redis is spelled out.
-func TestNothingMovesTheCursor(t *testing.T) {
-	srv := redistest.Start(t)
-	rdb, ctx := srv.Client(t), t.Context()
-	rdb.HSet(ctx, "rw\x1b[2J", "mode", "read", "\x1b[2J:h1", 1)
-	rdb.Set(ctx, "redisson_lock_token:{rw\x1b[2J}", "\x1b[2J", time.Minute)
-	for _, args := range [][]string{
-		{"ls"}, {"ls", "--redisson"}, {"ls", "--json"}, {"inspect", "rw\x1b[2J"},
-		{"unlock", "--force", "rw\x1b[2J", "--token", "7", "--yes"},
-	} {
-		_, stdout, stderr := ask(srv, args...)
-		require.NotEmpty(t, stdout+stderr)
-		require.NotContains(t, stdout+stderr, "\x1b", args)
 	}
 }

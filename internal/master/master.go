@@ -14,6 +14,7 @@ package master
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync/atomic"
 	"time"
@@ -53,12 +54,13 @@ type dials struct{ m *Master }
 
 // DialHook counts when the connection is there: what uses it finds it counted. It also notes why
 // there is none. go-redis dials several times before it says so, and questions are not waited for
-// so long.
+// so long. A dial that is called off says nothing of the server: go-redis does that when whoever wanted
+// the connection has another one by then, or has left.
 func (d dials) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		defer d.m.dials.Add(1)
 		conn, err := next(ctx, network, addr)
-		if err != nil {
+		if err != nil && !errors.Is(ctx.Err(), context.Canceled) {
 			d.m.failure.Store(&err)
 		}
 		return conn, err

@@ -172,3 +172,22 @@ func TestFailureToDial(t *testing.T) {
 	require.Error(t, <-done)
 	require.NoError(t, rdb.Close())
 }
+
+// TestDialCalledOff: go-redis calls a dial off when whoever wanted the connection has another one, or has left. That
+// says nothing of the server; that there was no time to reach it does.
+func TestDialCalledOff(t *testing.T) {
+	m := &Master{}
+	dial := dials{m}.DialHook(func(ctx context.Context, _, _ string) (net.Conn, error) {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := dial(ctx, "tcp", "")
+	require.ErrorIs(t, err, context.Canceled)
+	require.NoError(t, m.Failure())
+	ctx, cancel = context.WithTimeout(t.Context(), time.Nanosecond)
+	defer cancel()
+	_, _ = dial(ctx, "tcp", "")
+	require.ErrorIs(t, m.Failure(), context.DeadlineExceeded)
+}

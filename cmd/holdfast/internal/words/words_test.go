@@ -14,7 +14,6 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // TestWords: what is pasted is the text itself, whatever it has in it, and nothing of it does anything on the way.
 func TestWords(t *testing.T) {
-	shells := []string{"sh", "bash", "zsh", "ksh"}
 	for text, want := range map[string]string{
 		"orders:42":               "orders:42",
 		"":                        "''",
@@ -33,18 +32,10 @@ func TestWords(t *testing.T) {
 	} {
 		word := Shell(text)
 		require.Equal(t, want, word)
-		if want == "NAME" {
-			continue
-		}
-		for i, shell := range shells {
-			if i == 0 && strings.HasPrefix(word, "$'") { // dash has no such quotes
-				continue
-			}
-			if program, err := exec.LookPath(shell); err == nil {
-				out, err := exec.Command(program, "-c", "printf %s "+word).Output()
-				require.NoError(t, err)
-				require.Equal(t, text, string(out), shell)
-			}
+		if bash, err := exec.LookPath("bash"); err == nil && want != "NAME" {
+			out, err := exec.Command(bash, "-c", "printf %s "+word).Output()
+			require.NoError(t, err)
+			require.Equal(t, text, string(out))
 		}
 	}
 	require.Equal(t, "holdfast inspect --redis u n", Command("inspect", " --redis u", "n"))
