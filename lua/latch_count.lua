@@ -20,8 +20,8 @@ local known = call('GET', this)
 if known then return {1, tonumber(known), clock} end
 local stands = call('GET', name)
 -- include latch
-local left = stands or '1'
-left = not string.find(left, '[^%d-]') and tonumber(left)
+local count = stands or '1'
+local left = not string.find(count, '[^%d-]') and tonumber(count)
 if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
 local outcome = string.format('%.0f', math.max(left - 1, 0))
 -- include call
