@@ -185,7 +185,7 @@ func (b *burst) run(before, other Client) error {
 		return fmt.Errorf("%d of %d calls were told of an outage", b.outages.Load(), calls)
 	case last-sent > 4*calls*servers:
 		return fmt.Errorf("%d scripts for %d calls", last-sent, calls)
-	case rest > 8*int64(b.callers)*servers:
+	case rest > (8*int64(b.callers)+b.outages.Load())*servers: // what got no answer is undone, once at least
 		return fmt.Errorf("%d scripts were left of %d callers", rest, b.callers)
 	}
 	return nil
