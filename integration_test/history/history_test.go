@@ -189,6 +189,7 @@ func TestGivenUp(t *testing.T) {
 		{"it was refused before", "unlock unknown @100-110", 50, Window{80, 90}, 1},
 		{"with one that was sent before it", "unlock unknown error=semaphore:+cannot+listen+for+the+grant:+OOM @100-110", 50, Window{80, 90}, 0},
 		{"its client was closed", "unlock unknown error=unavailable:+outcome+unknown:+client+closed:+EOF @100-110", 50, Window{}, 0},
+		{"its repeat was answered", "unlock unknown error=the+lock+may+have+been+lost+before+it+was+released @100-110", 50, Window{}, 0},
 		{"its process was killed", "unlock unknown @100-", 50, Window{}, 0},
 	} {
 		require.Len(t, GivenUp(story(Locks, c.ops), c.least, []Window{c.refusal}), c.wrong, c.what)

@@ -72,7 +72,9 @@ func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violatio
 }
 
 // unknowable reports whether a release was repeated, and answered when others had had the lock.
-func unknowable(text string) bool { return strings.Contains(text, "may have been lost before it was released") }
+func unknowable(text string) bool {
+	return strings.Contains(text, "may have been lost before it was released")
+}
 
 // refusedFor reports whether a server refused an operation for a reason that does not pass.
 func refusedFor(text string) bool {
