@@ -66,7 +66,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	var log output
-	page, err := holdfastweb.New(rdb, &holdfastweb.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)),
+	page, err := holdfastweb.New(rdb, &holdfastweb.Options{Share: 1, Logger: slog.New(slog.NewJSONHandler(&log, nil)),
 		Permit: func(*http.Request, string) (string, bool) { return "me", true }})
 	require.NoError(t, err)
 	client, err := holdfast.New(rdb, &holdfast.Options{Logger: slog.New(slog.NewJSONHandler(&log, nil)), RetryBudget: time.Second})
