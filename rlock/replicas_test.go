@@ -141,6 +141,22 @@ func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 	}
 }
 
+// TestABudgetEndsTheWaitForReplicas: whatever go-redis waits for an answer, and the replicas may take.
+func TestABudgetEndsTheWaitForReplicas(t *testing.T) {
+	t.Parallel()
+	r := redistest.StartReplicated(t, 1)
+	r.Primary().Command(t, "WAIT", "1", "0")
+	proxy := faultproxy.New(t, r.Primary().Addr())
+	c := newClient(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 }),
+		&holdfast.Options{RetryBudget: soon})
+	proxy.On(waits, 0, faultproxy.DropReply)
+	failed := begin(t.Context(), t, rlock.New(c, "a").TryLock, holdfast.WithReplicas(1, 3*time.Second))
+	require.ErrorIs(t, failed.Err(), holdfast.ErrUnavailable)
+	proxy.Clear()
+	eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })
+	requireGivenBack(t, r.Primary(), "a")
+}
+
 // TestReentryAndReplicas: who re-enters waits for replicas only if it wants more than the hold has.
 func TestReentryAndReplicas(t *testing.T) {
 	t.Parallel()

@@ -21,7 +21,8 @@ type contest struct {
 	near  int           // clients
 	away  time.Duration // how much farther away the other one is, one way
 	guest bool          // it is one of Redisson's
-	most  int64         // how often the near ones may have the lock before the other one has had it five times
+	turns int           // how often the other one is to have the lock
+	most  int64         // how often the near ones may have it meanwhile
 }
 
 // TestTurns: who is farther away has its turn among those who are near. How many grants they have
@@ -34,12 +35,12 @@ func TestTurns(t *testing.T) {
 		off  *defence.Switch
 		contest
 	}{
-		{"others are looked for", &defence.Look, contest{near: 1, away: little, most: 100}},
-		{"others are let go first", &defence.LetGo, contest{near: 1, away: little, most: 100}},
-		{"clients take turns", &defence.Turns, contest{near: 3, away: little, most: 300}},
-		{"head starts", &defence.HeadStart, contest{near: 1, away: far, most: 700}},
-		{"all keep to head starts", &defence.HeadStart, contest{near: 3, away: far, most: 700}},
-		{"one grant or two beside Redisson", &defence.Guests, contest{near: 1, away: little, guest: true, most: 35}},
+		{"others are looked for", &defence.Look, contest{near: 1, away: little, turns: 5, most: 100}},
+		{"others are let go first", &defence.LetGo, contest{near: 1, away: little, turns: 5, most: 100}},
+		{"clients take turns", &defence.Turns, contest{near: 3, away: little, turns: 5, most: 300}},
+		{"head starts", &defence.HeadStart, contest{near: 1, away: far, turns: 5, most: 700}},
+		{"all keep to head starts", &defence.HeadStart, contest{near: 3, away: far, turns: 5, most: 700}},
+		{"one grant or two beside Redisson", &defence.Guests, contest{near: 1, away: little, guest: true, turns: 40, most: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			with := c.run(t)
@@ -79,7 +80,7 @@ func (c contest) run(t *testing.T) int64 {
 			turn = s.redisson(s.rdbs[c.near])
 		}
 		had.Store(0)
-		for range 5 {
+		for range c.turns {
 			turn()
 		}
 		over.Store(true)

@@ -38,7 +38,8 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	case cause != nil:
 		err = outage(WithCause(cause, WithCause(remote.ErrSilent, b.backend.Unreached()))) // granted, but not confirmed
 	case o.Err != nil:
-		err = b.backend.Explain(o.Err) // nothing stays uncertain: it is given back
+		o.Stray = false // nothing stays uncertain: it is given back
+		err = b.Uncertain(o)
 	case o.Reply.Status == lua.Gone:
 		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
 	case !b.Dog.Confirm(&g.tenure.watch, o.Sent, want.Lease, want.renew):

@@ -35,12 +35,12 @@ type Replicated struct {
 }
 
 // Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait
-// too.
+// too. In haste it returns soon after the deadline of the context, however long the replicas may take.
 func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.home.persist(ctx, s.Server, op, failed, s.run)
 }
 
-func (s *Replicated) run(ctx context.Context, call lua.Call, _ bool) (lua.Reply, error) {
+func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
 	node, _ := s.redis.(*redis.Client)
 	if s.Cluster != nil { // it would send a command without a key to any server
 		var err error
@@ -49,9 +49,8 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, _ bool) (lua.Reply,
 		}
 	}
 	patient, millis := node, kind.Millis(s.want.Timeout)
-	// go-redis reads the replies of a pipeline for so long, whatever is in it
-	if usual := node.Options().ReadTimeout; usual > 0 {
-		patient = node.WithTimeout(usual + s.want.Timeout)
+	if d := s.patience(ctx, node.Options().ReadTimeout, haste); d > 0 {
+		patient = node.WithTimeout(d)
 	}
 	wait := []any{"wait", s.want.N, millis}
 	if s.want.OnDisk {
@@ -65,8 +64,25 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, _ bool) (lua.Reply,
 		s.Cluster.ReloadState(ctx) // a single server's client does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
 		err = s.tooFew(ctx, node, n)
+	case err != nil && haste && s.isLate(ctx, err):
+		err = errs.Both(ctx.Err(), err)
 	}
 	return reply, err
+}
+
+// patience is for how long go-redis reads the replies of the pipeline, whatever is in it: as long as usual, and as
+// long as replicas may take; in haste no longer than the context lasts. Not positive is for ever.
+func (s *Replicated) patience(ctx context.Context, usual time.Duration, haste bool) time.Duration {
+	d := usual
+	if usual > 0 {
+		d += s.want.Timeout
+	}
+	if end, ok := ctx.Deadline(); haste && ok {
+		if left, _ := class(max(time.Until(end), least)); d <= 0 || left < d {
+			return left
+		}
+	}
+	return d
 }
 
 // tooFew says how many replicas confirmed, and what can be seen of the reason.
