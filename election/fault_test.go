@@ -270,7 +270,7 @@ func TestObserved(t *testing.T) {
 	require.NoError(t, err)
 	e := election.New(c, t.Name())
 	term := lead(t, e, "one")
-	kindtest.Refused(t.Context(), t, of(e, "two"), holdfast.Wait(10*time.Millisecond))
+	kindtest.Refused(t.Context(), t, of(e, "two"), holdfast.Wait(time.Second))
 	unlock(t, term)
 	_ = lead(t, e, "three")
 	require.NoError(t, c.Close(context.Background()))

@@ -128,7 +128,7 @@ func TestWaitEnds(t *testing.T) {
 	m := l.process()
 	set(t, m, 7)
 	before := l.rdb.PTTL(t.Context(), l.name).Val()
-	err := m.Wait(t.Context(), holdfast.Wait(20*time.Millisecond))
+	err := m.Wait(t.Context(), holdfast.Wait(500*time.Millisecond))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(t, err, "7 to count")
 	ctx, cancel := context.WithCancel(t.Context())

@@ -116,7 +116,7 @@ func TestAllOrNone(t *testing.T) {
 		for what, call := range map[string]func() (*holdfast.Hold, error){
 			"TryLock": func() (*holdfast.Hold, error) { return m.TryLock(ctx) },
 			"Wait(0)": func() (*holdfast.Hold, error) { return m.Lock(ctx, holdfast.Wait(0)) },
-			"Wait":    func() (*holdfast.Hold, error) { return m.Lock(ctx, holdfast.Wait(20*time.Millisecond)) },
+			"Wait":    func() (*holdfast.Hold, error) { return m.Lock(ctx, holdfast.Wait(500*time.Millisecond)) },
 			"a member that stays taken": func() (*holdfast.Hold, error) {
 				return m.TryLock(ctx, holdfast.HoldAtLeast(time.Hour))
 			},

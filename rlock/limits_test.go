@@ -78,7 +78,11 @@ func TestIdleClientIsSilent(t *testing.T) {
 	opts := &holdfast.Options{Lease: 3 * time.Second, Linger: 50 * time.Millisecond} // renewed every second
 	m, other := rlock.New(newClient(t, srv.Client(t), opts), "a"), rlock.New(newClient(t, srv.Client(t), opts), "a")
 	h := lock(t, m)
-	refused(t.Context(), t, other.Lock, holdfast.Wait(100*time.Millisecond))
+	ctx, leave := context.WithCancel(t.Context())
+	waiting := begin(ctx, t, other.Lock)
+	awaitSubscriber(t, rdb, "a")
+	leave()
+	require.ErrorIs(t, waiting.Err(), context.Canceled)
 	unlock(t, h)
 	eventually(t, "the subscription ends", func() bool { return subscribers(rdb) == 0 })
 	srv.ResetStats(t)
