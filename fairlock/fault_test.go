@@ -2,6 +2,7 @@ package fairlock_test
 
 import (
 	"context"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,6 +49,54 @@ func newLine(t *testing.T) *line {
 func (l *line) drained(waiters ...*kindtest.Pending) {
 	l.Helper()
 	drain(l.T, l.rdb, "line", l.held, waiters...)
+}
+
+// overAt is a context that has ended from a moment on, and says so to those who look, but wakes nobody.
+type overAt struct {
+	context.Context
+	over atomic.Bool
+}
+
+func (c *overAt) Err() error {
+	if c.over.Load() {
+		return context.Canceled
+	}
+	return c.Context.Err()
+}
+
+// TestAGrantForWhoHasLeft: the answer that grants the lock arrives when the wait is over, and before its waiter has woken.
+// The lock is given back. (The mailbox is not subscribed, so that the waiter asks for the lock and for no place.)
+func TestAGrantForWhoHasLeft(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	client, proxy := kindtest.Behind(t, srv.Addr(), patience)
+	ctx := &overAt{Context: t.Context()}
+	granted := make(chan struct{})
+	var armed atomic.Bool
+	client.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		err := send()
+		if armed.CompareAndSwap(true, false) {
+			ctx.over.Store(true)
+			close(granted)
+		}
+		return err
+	}))
+	rdb := srv.Client(t)
+	m, other := fairlock.New(newClient(t, client, nil), "a"), fairlock.New(newClient(t, rdb, nil), "a")
+	unlock(t, lock(t, m)) // so that scripts are known
+	h := lock(t, other)
+	silent := proxy.On(faultproxy.Command("SUBSCRIBE"), 0, faultproxy.DropReply)
+	before, leave := context.WithCancel(t.Context())
+	first := begin(before, t, m.Lock)
+	eventually(t, "the first one wants to listen", func() bool { return silent.Count() > 0 })
+	unlock(t, h) // and nobody is told
+	armed.Store(true)
+	second := begin(ctx, t, m.Lock)
+	require.ErrorIs(t, second.Err(), context.Canceled)
+	<-granted
+	leave()
+	require.ErrorIs(t, first.Err(), context.Canceled)
+	unlock(t, take(t.Context(), t, other.Lock, holdfast.Wait(patience)))
 }
 
 // TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in

@@ -275,7 +275,7 @@ func (a *asker) takes(q *inquiry) bool {
 	}
 	q.sent = true
 	if q.queue {
-		q.place.acquisition.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
+		q.place.acquisition.Entry().SetPlaced(true) // until the grant is live: who leaves gives its place back
 	}
 	return true
 }
@@ -339,6 +339,9 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 	case q.effort.Err == nil && q.effort.Reply.Status == lua.Denied:
 		p.deniedLocked(q)
 	default:
+		if q.effort.Err == nil { // granted, also to one without a place, who may leave before it looks
+			p.acquisition.Entry().SetPlaced(true)
+		}
 		p.asking, p.result = nil, &q.effort.Outcome
 		p.wakeLocked()
 	}

@@ -24,6 +24,7 @@ var bursts = []hazard{
 	{"callers of eight clients who leave cost no more either", boundsHold(8, 8), false, true, false},
 	{"so it is at servers that are slow", slowServers, false, true, false},
 	{"so it is where servers have no room for another connection", noRoom, false, true, false},
+	{"callers of clients that are new leave nothing", newClients, false, true, false},
 	{"who has left and comes back by a failover holds nobody up", rolledBack, false, false, true},
 }
 
@@ -96,6 +97,31 @@ func slowServers(s *subject) error {
 	b.clients, b.spare, b.turns = []Client{c}, proxied*len(s.kind.direct), true
 	b.trouble = func() { append(n, m...).each(func(p *faultproxy.Proxy) { p.DelayReply(scripts, 0, slowness) }) }
 	return b.run(other, s.client())
+}
+
+// newClients: nothing is left when the callers of clients have gone that have neither listened nor asked before. (It
+// is less than the lease, within which a grant is found that somebody has left behind.)
+func newClients(s *subject) error {
+	level.ForAll(s.T)
+	for range 4 {
+		b := s.burst(64, shortest)
+		for range 8 {
+			b.clients = append(b.clients, s.kind.Client(s.T, unheard))
+		}
+		b.idle = runtime.NumGoroutine()
+		b.begin()
+		b.eventually("they come again and again", func() bool { return b.wrong.Load() != nil || b.calls.Load() > 8*64 })
+		b.end()
+		if wrong := b.wrong.Load(); wrong != nil {
+			return *wrong
+		}
+		for end := time.Now().Add(patience); s.taken(s.name) > 0 || s.kind.Places(s.T, s.name) > 0; <-time.After(time.Millisecond) {
+			if time.Now().After(end) {
+				return fmt.Errorf("it is taken at %d servers, and %d have places", s.taken(s.name), s.kind.Places(s.T, s.name))
+			}
+		}
+	}
+	return nil
 }
 
 // noRoom: the same where the servers have no room for one more connection than there were before.
