@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -93,4 +94,12 @@ func TestGivenBackMeanwhile(t *testing.T) {
 	o := b.repeat(t.Context(), op, nil)
 	require.NoError(t, o.Err)
 	require.Equal(t, lua.Gone, o.Reply.Status)
+}
+
+// TestSomebodyElsesOwner: what has the lock and is no owner cannot pass for a vote, nor make an error long.
+func TestSomebodyElsesOwner(t *testing.T) {
+	owner := "x; 2 (h:p): granted" + strings.Repeat("!", 1_000_000)
+	said := (&answer{reply: lua.NewReply(lua.Denied, 1, owner, "5")}).String()
+	require.True(t, strings.HasPrefix(said, `held by "x; 2 (h:p): granted!`), "%.100s", said)
+	require.Less(t, len(said), 500)
 }

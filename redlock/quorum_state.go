@@ -59,7 +59,7 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 		}
 		m.State, a.said = holdfast.State(engine.StateIn(a.reply, false)), "free"
 		if m.Owner != "" {
-			a.said = "held by " + m.Owner
+			a.said = heldBy(m.Owner)
 		}
 	}
 	return list

@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/master"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -55,6 +56,14 @@ func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.D
 // its name is different at masters that know this; holder makes it the same.
 func (a *answer) holder() string { return remote.OwnerIn(a.reply.Text(1)) }
 
+// heldBy is what is said of an owner. What is none is somebody else's text.
+func heldBy(owner string) string {
+	if !remote.IsOwner(owner) {
+		owner = printable.Quote(owner)
+	}
+	return "held by " + owner
+}
+
 func (a *answer) String() string {
 	switch {
 	case a.doubt != nil:
@@ -64,7 +73,7 @@ func (a *answer) String() string {
 	case a.said != "":
 		return a.said
 	case a.reply.Status == lua.Denied:
-		return "held by " + a.holder()
+		return heldBy(a.holder())
 	case a.reply.Status == lua.Gone:
 		return "not held"
 	}

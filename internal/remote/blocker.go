@@ -158,6 +158,8 @@ func (b Blocker) Text(age time.Duration) string {
 		owner += " (" + b.Label + ")"
 	}
 	switch {
+	case b.Waits && !IsOwner(b.Owner): // somebody else's text
+		return printable.Quote(b.Owner) + " waits to write, and readers that come later wait until it has written"
 	case b.Waits:
 		return owner + " waits to write, and readers that come later wait until it has written"
 	case b.Votes != nil:

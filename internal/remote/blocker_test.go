@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -25,6 +26,13 @@ func TestOwnerIn(t *testing.T) {
 		require.Equal(t, owner, OwnerIn(field), field)
 	}
 	require.True(t, IsOwner(client+":h07"), "it can be forced out")
+}
+
+// TestSomebodyElsesWriter: what waits to write and is no owner is quoted, and cut.
+func TestSomebodyElsesWriter(t *testing.T) {
+	said := Blocker{Owner: "x; held by\n" + strings.Repeat("me", 1000), Waits: true}.Text(0)
+	require.True(t, strings.HasPrefix(said, `"x; held by\nme`), said)
+	require.Less(t, len(said), 500)
 }
 
 // TestALeaseForEver: a lease of more than 99 years is said to have no end, and how much is left of any
