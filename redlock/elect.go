@@ -142,7 +142,10 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	case p.refused() > len(q.voters)-q.need, p.refused() > 0 && p.refused()+p.count((*answer).holds) >= q.need:
 		e.left = e.defeat(p)
 	default:
-		e.err = &quorumError{q, p, p.votes()}
+		votes := &quorumError{q, p, p.votes()}
+		if e.err = votes; p.undecided(q.need) {
+			e.unknown = votes // also for those who ask the lead alone
+		}
 	}
 	if p.refused() > 0 {
 		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won, e.unknown)

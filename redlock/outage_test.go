@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
 )
 
 // outage is a way for a master to be out of reach, of one process or of all.
@@ -132,6 +133,28 @@ func TestMajorityIsOut(t *testing.T) {
 				return // they do not vote yet
 			}
 			eventually(t, "it works again", func() bool { return use(t.Context(), m) == nil })
+		})
+	}
+}
+
+// TestAMajorityThatCannotBeHad: one master has granted the lock to somebody else, and two do not answer. Nobody knows who has
+// it, however often the first one says so.
+func TestAMajorityThatCannotBeHad(t *testing.T) {
+	t.Parallel()
+	for _, o := range outages {
+		o.run(t, func(t *testing.T) {
+			l, p, m := newParty(t, 3, nil)
+			require.NoError(t, use(t.Context(), m))
+			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
+			l.give(0, m.Name(), "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:h1", time.Hour)
+			o.on(l, p, 1)
+			o.on(l, p, 2)
+			m = p.mutex(m.Name(), redlock.MasterTimeout(200*time.Millisecond))
+			for range 3 { // who refuses is asked first then
+				_, err := m.Lock(t.Context(), holdfast.Wait(time.Second))
+				require.ErrorIs(t, err, holdfast.ErrUnavailable)
+				require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+			}
 		})
 	}
 }
