@@ -81,7 +81,7 @@ func TestRivalWhoLeaves(t *testing.T) {
 	require.Equal(t, "a:h7", list[0].owner)
 	require.Equal(t, 3, list[0].masters)
 	require.Equal(t, 3, p.owned(func(int) bool { return true }))
-	require.Equal(t, "held by a:h7", p.answers[0].String())
+	require.Equal(t, `held by "a:h7"`, p.answers[0].String())
 }
 
 type nobody struct{}

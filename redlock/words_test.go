@@ -85,7 +85,7 @@ func TestVoteOfTheDead(t *testing.T) {
 		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.ErrorIs(t, err, syscall.ECONNREFUSED)
 		require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
-		require.ErrorContains(t, err, "): held by somebody:h1; 2 (")
+		require.ErrorContains(t, err, "): held by \"somebody:h1\"; 2 (")
 		require.ErrorContains(t, err, "): granted")
 	}
 	p.proxies[1].Start()

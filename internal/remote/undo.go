@@ -153,9 +153,11 @@ func (u *undoer) run() {
 // once.
 func (u *undoer) wait(d time.Duration) {
 	closing := u.home.Life.Done()
-	if u.home.Life.Err() != nil {
+	u.mu.Lock()
+	if !u.closing.IsZero() { // not by Life: it may have ended since take looked, which then has to look again
 		closing = nil
 	}
+	u.mu.Unlock()
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
