@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -11,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -69,3 +71,5 @@ var (
 	_ = [1]struct{}{}[holdfast.DefaultLinger-engine.DefaultLinger]
 	_ = [1]struct{}{}[holdfast.DefaultLongWait-engine.DefaultLongWait]
 )
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -2,7 +2,13 @@ package deploy
 
 import (
 	"context"
+	"encoding/xml"
+	"errors"
 	"flag"
+	"fmt"
+	"html"
+	"io"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
 	"github.com/stretchr/testify/require"
 
@@ -111,4 +118,94 @@ func minute(t *testing.T) (r *run, from, to time.Time) {
 	wg.Wait()
 	_ = report.Unlock(context.Background())
 	return r, from, to
+}
+
+// Of the drawing, in pixels.
+const (
+	width, height             = 720, 220
+	left, right, top, bottom  = 56, 170, 30, 24
+	plotWidth, plotHeight     = width - left - right, height - top - bottom
+	grey, axis                = "#777", "#ccc"
+	legendLine, legendMaximum = 16, 10
+)
+
+var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f"}
+
+// draw makes a picture of the lines of a query: a step is a sample, and gaps are left where there is
+// none.
+func draw(title string, m promql.Matrix) string {
+	first, last, most := int64(math.MaxInt64), int64(0), 0.0
+	for _, s := range m {
+		for _, p := range s.Floats {
+			first, last = min(first, p.T), max(last, p.T)
+			if !math.IsNaN(p.F) {
+				most = max(most, p.F)
+			}
+		}
+	}
+	most = max(most*1.05, 1e-3)
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="sans-serif" font-size="11">`+"\n", width, height)
+	fmt.Fprintf(&b, `<rect width="%d" height="%d" fill="white"/><text x="%d" y="18" font-size="13" fill="#222">%s</text>`+"\n",
+		width, height, left, html.EscapeString(title))
+	for i := range 5 {
+		y := top + plotHeight - i*plotHeight/4
+		fmt.Fprintf(&b, `<line x1="%d" x2="%d" y1="%d" y2="%d" stroke="%s"/><text x="%d" y="%d" text-anchor="end" fill="%s">%.3g</text>`+"\n",
+			left, left+plotWidth, y, y, axis, left-6, y+4, grey, most*float64(i)/4)
+	}
+	span := max(last-first, 1)
+	for i := range 5 {
+		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="middle" fill="%s">%d s</text>`+"\n", left+i*plotWidth/4, height-6, grey,
+			span*int64(i)/4/1000)
+	}
+	for i, s := range m {
+		colour := colours[i%len(colours)]
+		fmt.Fprintf(&b, `<path d="%s" fill="none" stroke="%s" stroke-width="1.5"/>`+"\n", path(s.Floats, first, span, most), colour)
+		if i < legendMaximum {
+			fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s">%s</text>`+"\n", left+plotWidth+10, top+10+i*legendLine, colour,
+				html.EscapeString(legend(s.Metric)))
+		}
+	}
+	return b.String() + "</svg>\n"
+}
+
+// path draws a line through the samples, with a gap at each that is no number.
+func path(points []promql.FPoint, first, span int64, most float64) string {
+	var b strings.Builder
+	pen := "M"
+	for _, p := range points {
+		if math.IsNaN(p.F) {
+			pen = "M"
+			continue
+		}
+		fmt.Fprintf(&b, "%s%.1f %.1f", pen, left+float64(p.T-first)/float64(span)*plotWidth, top+plotHeight-p.F/most*plotHeight)
+		pen = "L"
+	}
+	return b.String()
+}
+
+func legend(l labels.Labels) string {
+	var values []string
+	l.Range(func(l labels.Label) { values = append(values, l.Value) })
+	if len(values) == 0 {
+		return "all"
+	}
+	return strings.Join(values, " ")
+}
+
+// TestPicturesAreXML: what is drawn can be shown, whatever the labels and the numbers are.
+func TestPicturesAreXML(t *testing.T) {
+	picture := draw("a < b", promql.Matrix{{Metric: labels.FromStrings("x", "<&>"),
+		Floats: []promql.FPoint{{T: 0, F: 1}, {T: 1000, F: math.NaN()}, {T: 2000, F: 3}}}, {}})
+	d := xml.NewDecoder(strings.NewReader(picture))
+	for {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		require.NoError(t, err)
+	}
+	require.Contains(t, picture, "&lt;&amp;&gt;")
+	require.NotContains(t, picture, "NaN")
+	require.Equal(t, 2, strings.Count(picture, "M"), "a gap")
 }

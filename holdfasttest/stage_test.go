@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -217,4 +218,9 @@ func what(err error) string {
 		all = append(all, fmt.Sprintf("%s %s", op.Kind, op.Op))
 	}
 	return join(all)
+}
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // stories on real servers mostly wait
+	redistest.Main(m)
 }

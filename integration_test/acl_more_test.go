@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -201,4 +203,60 @@ func TestSeveralLeastPrivilege(t *testing.T) {
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Empty(t, refused(t, srv))
 	})
+}
+
+// as makes a user with that rule on a server and returns a client that is this user. A user of that
+// name is replaced.
+func as(t *testing.T, srv *redistest.Server, user, rule string, change ...func(*redis.Options)) *redis.Client {
+	t.Helper()
+	setUser(t, srv, user, rule)
+	return srv.Client(t, append(change, func(o *redis.Options) { o.Username, o.Password = user, "secret" })...)
+}
+
+// setUser gives a user that rule and no other. Connections that are open obey it from their next
+// command on.
+func setUser(t *testing.T, srv *redistest.Server, user, rule string) {
+	t.Helper()
+	srv.Command(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, strings.Fields(rule)...)...)
+}
+
+// allChannels is the rule for all channels, empty before there was such a permission (6.2).
+func allChannels(srv *redistest.Server) string {
+	if srv.Major() < 7 {
+		return ""
+	}
+	return "allchannels"
+}
+
+// TestSecurityDocSaysWhatIsTested: the rules of docs/security.md are those of the tests. Its tables are what
+// [TestWithoutAPermission] goes by.
+func TestSecurityDocSaysWhatIsTested(t *testing.T) {
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), "```\nACL SETUSER orders on >password\n")
+	block, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok)
+	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
+	doc := strings.Join(strings.Fields(string(text)), " ")
+	doc = strings.ReplaceAll(doc, "` `", " ") // rules on two lines of their own
+	for _, rule := range []string{aclFair, aclReadWrite + " " + aclReadWriteChannels, aclElection, aclLatch, aclInspect, aclEnd,
+		aclFence, aclCluster, aclReplicas, aclOnDisk, aclHint, aclLabel, aclSentinel, aclQuorum} {
+		require.Contains(t, doc, "`"+rule+"`")
+	}
+	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
+}
+
+// TestTheSuiteRunsWithTheRule: the user of all topologies may run the same commands and no others.
+func TestTheSuiteRunsWithTheRule(t *testing.T) {
+	commands := func(rule string) map[string]bool {
+		set := map[string]bool{}
+		for word := range strings.FieldsSeq(rule) {
+			if strings.HasPrefix(word, "+") {
+				set[word] = true
+			}
+		}
+		return set
+	}
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclReadWrite, aclSemaphore, aclLatch, aclSingle,
+		aclCluster, aclReplicas}, " ")), commands(topology.Rule))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // stand is what a hold stands on in a test.
@@ -122,3 +123,5 @@ func TestJoinedOfHoldsApart(t *testing.T) {
 	require.NotZero(t, h.Deadline())
 	require.NoError(t, h.Unlock(t.Context()))
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -1,6 +1,8 @@
 package keys
 
 import (
+	"path"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,3 +43,46 @@ func TestCheckSaysWhatToDo(t *testing.T) {
 		require.NoError(t, Check(name), name)
 	}
 }
+
+// TestNamesComeBack: from each key and channel by which locks are found, the name does.
+func TestNamesComeBack(t *testing.T) {
+	const client = "11111111-2222-4333-8444-555555555555"
+	for _, name := range []string{"a", "orders:42", "{a}b", "x{y}", "a:{b}:c", "*", "redisson_lock_token:x"} {
+		k := For(name)
+		for key, by := range map[string]Trace{k.Token: ByToken, k.Queue: ByQueue, ForLatch(name).Call(client + ":h17"): ByLatch} {
+			got, how := Named(key)
+			require.Equal(t, name, got, key)
+			require.Equal(t, by, how)
+			found, err := path.Match(Search(""), strings.ReplaceAll(key, "/", "|"))
+			require.NoError(t, err)
+			require.True(t, found, key)
+		}
+		for _, channel := range []string{
+			k.Channel, k.Mailbox(client), k.Mailbox(client + ":17"), ForReadWrite(name).Channel, ForPermits(name).Channel,
+			ForPermits(name).Channel + ":" + client, ForLatch(name).Channel, ForLatch(name).Sharded,
+		} {
+			got, how := Heard(channel)
+			require.Equal(t, name, got, channel)
+			require.Equal(t, ByChannel, how)
+		}
+	}
+	// Two names with one token: the one without braces stands for both.
+	got, _ := Named(For("{a}").Token)
+	require.Equal(t, "a", got)
+	require.Equal(t, "{a}", Twin("a"))
+	require.Equal(t, "a", Twin("{a}"))
+	require.Empty(t, Twin("{a}b"))
+	require.Equal(t, For("a").Token, For("{a}").Token)
+
+	for _, key := range []string{
+		"other", k("redisson_lock_timeout"), k("redisson_lock__channel"), "redisson_lock_token", "redisson_lock_token:", "redisson_lock_token:a{",
+		"holdfast_latch:{a}", "holdfast_latch:{a}:7", "holdfast_fence:{a}",
+	} {
+		_, by := Named(key)
+		require.Equal(t, NoTrace, by, key)
+	}
+	require.True(t, Wants(ForPermits("a").Wants))
+	require.False(t, Wants("a"))
+}
+
+func k(prefix string) string { return prefix + ":{a}" }
