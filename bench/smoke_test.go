@@ -42,7 +42,6 @@ func pick(t *testing.T, scenarioName, contenderName string) (scenario, contender
 
 // measured measures until that is enough, for which a moment is too short on a busy machine.
 func (b *bench) measured(t *testing.T, s scenario, c contender, enough func(sample) bool) sample {
-	t.Helper()
 	for longer := *b; ; longer.Time *= 2 {
 		got, err := longer.measure(t.Context(), s, c, 1)
 		require.NoError(t, err)
@@ -54,7 +53,6 @@ func (b *bench) measured(t *testing.T, s scenario, c contender, enough func(samp
 
 // well measures once, which must go well.
 func (b *bench) well(t *testing.T, s scenario, c contender) sample {
-	t.Helper()
 	got, err := b.measure(t.Context(), s, c, 1)
 	require.NoError(t, err)
 	require.False(t, got.bad(), "%s: %+v", c.name, got)

@@ -26,13 +26,11 @@ var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // scrape stores what the registry has now, a step after the last time.
 func (r *run) scrape(t *testing.T) {
-	t.Helper()
 	r.scrapeAt(t, start.Add(time.Duration(r.scrapes)*step))
 	r.scrapes++
 }
 
 func (r *run) scrapeAt(t *testing.T, at time.Time) {
-	t.Helper()
 	families, err := r.prom.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
@@ -136,7 +134,6 @@ type dashboard struct {
 }
 
 func readDashboard(t *testing.T) dashboard {
-	t.Helper()
 	text, err := os.ReadFile("dashboard.json")
 	require.NoError(t, err)
 	var d dashboard

@@ -24,7 +24,6 @@ import (
 )
 
 func operating(t *testing.T) string {
-	t.Helper()
 	text, err := os.ReadFile("../docs/operating.md")
 	require.NoError(t, err)
 	return string(text)
@@ -68,7 +67,6 @@ func TestMetricsAreDocumented(t *testing.T) {
 // numbers are the metrics of a registry by name, type and labels. Of a histogram they are how many were
 // counted and its buckets. Ages are left out: they grow between two scrapes.
 func numbers(t *testing.T, registry *prometheus.Registry) map[string]string {
-	t.Helper()
 	families, err := registry.Gather()
 	require.NoError(t, err)
 	all := map[string]string{}
@@ -111,7 +109,6 @@ func labelsOf(m *dto.Metric) string {
 // the same run, the values of holdfastprom. So alerts and dashboard are for both.
 func sayTheSame(t *testing.T, r *run) {
 	same := func() {
-		t.Helper()
 		equal := func() bool { return reflect.DeepEqual(numbers(t, r.prom), numbers(t, r.otel)) }
 		deadline := time.Now().Add(10 * time.Second) // events may come between the one and the other
 		for !equal() && time.Now().Before(deadline) {

@@ -80,7 +80,6 @@ func TestPlots(t *testing.T) {
 // all the time. Redis stands still for three seconds from the 20th on; the report's lock is deleted
 // at 45.
 func minute(t *testing.T) (r *run, from, to time.Time) {
-	t.Helper()
 	r = &run{memory: newMemory()}
 	server := redistest.Start(t)
 	observer := r.observe(t)

@@ -35,7 +35,6 @@ type rule struct {
 
 // alerts reads alerts.yml, in which nothing may stand that these tests do not know.
 func alerts(t *testing.T) []rule {
-	t.Helper()
 	var file struct {
 		Groups []struct {
 			Name  string `yaml:"name"`
@@ -52,7 +51,6 @@ func alerts(t *testing.T) []rule {
 }
 
 func read(t *testing.T, file string, into any) {
-	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -82,7 +80,6 @@ type firing struct {
 }
 
 func units(t *testing.T) []unit {
-	t.Helper()
 	var file struct {
 		Files    []string      `yaml:"rule_files"`
 		Interval time.Duration `yaml:"evaluation_interval"`
@@ -104,7 +101,6 @@ func units(t *testing.T) []unit {
 
 // load stores the series of a test from the Unix epoch on, as promtool does.
 func load(t *testing.T, u unit) *memory {
-	t.Helper()
 	m := newMemory()
 	for _, in := range u.Input {
 		name, values, err := syntax.ParseSeriesDesc(in.Series + " " + in.Values)
@@ -121,7 +117,6 @@ func load(t *testing.T, u unit) *memory {
 // fire evaluates a rule once a minute until a moment, as Prometheus does: an alert fires when its
 // expression has had a value for as long as it says.
 func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
-	t.Helper()
 	engine := newEngine(t)
 	since := map[string]time.Duration{}
 	var now []firing
@@ -145,7 +140,6 @@ func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
 
 // firing is the alert for one result of the expression.
 func (r rule) firing(t *testing.T, result labels.Labels) firing {
-	t.Helper()
 	f := firing{map[string]string{"alertname": r.Alert}, map[string]string{}}
 	of := result.Map()
 	delete(of, "__name__")
@@ -293,7 +287,6 @@ func (s *seriesSet) At() storage.Series { return s.now }
 
 // newEngine is Prometheus's, as it is set by default.
 func newEngine(t *testing.T) *promql.Engine {
-	t.Helper()
 	e := promql.NewEngine(promql.EngineOpts{Logger: slog.New(slog.DiscardHandler), MaxSamples: 1e6, Timeout: time.Minute,
 		LookbackDelta: 5 * time.Minute, Parser: syntax})
 	t.Cleanup(func() { _ = e.Close() })
@@ -302,7 +295,6 @@ func newEngine(t *testing.T) *promql.Engine {
 
 // instant evaluates an expression at a moment.
 func instant(t *testing.T, e *promql.Engine, m *memory, expr string, at time.Time) promql.Vector {
-	t.Helper()
 	q, err := e.NewInstantQuery(context.Background(), m, nil, expr, at)
 	require.NoError(t, err, expr)
 	defer q.Close()

@@ -39,7 +39,6 @@ func class(name string) string {
 
 // observe makes an observer for both exporters, which therefore hear of the same events.
 func (r *run) observe(t *testing.T) *holdfast.Observer {
-	t.Helper()
 	metrics := holdfastprom.New(&holdfastprom.Options{Class: class})
 	r.prom = prometheus.NewPedanticRegistry()
 	require.NoError(t, r.prom.Register(metrics))
@@ -57,7 +56,6 @@ func (r *run) observe(t *testing.T) *holdfast.Observer {
 
 // value is one number of the registry, by name and labels; of a histogram, how many were counted.
 func (r *run) value(t *testing.T, name string, want map[string]string) (sum float64) {
-	t.Helper()
 	families, err := r.prom.Gather()
 	require.NoError(t, err)
 	for _, f := range families {
@@ -81,14 +79,12 @@ func (r *run) value(t *testing.T, name string, want map[string]string) (sum floa
 
 // until waits for a number.
 func (r *run) until(t *testing.T, atLeast float64, name string, labels map[string]string) {
-	t.Helper()
 	require.Eventually(t, func() bool { return r.value(t, name, labels) >= atLeast }, 30*time.Second, 5*time.Millisecond,
 		"%s %v", name, labels)
 }
 
 // client makes one of the service's.
 func client(t *testing.T, server *redistest.Server, o *holdfast.Observer) *holdfast.Client {
-	t.Helper()
 	return kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
 }
 

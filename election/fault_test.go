@@ -29,7 +29,6 @@ type booth struct {
 }
 
 func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook) *booth {
-	t.Helper()
 	srv := redistest.Start(t)
 	client, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond, hooks...)
 	b := &booth{srv: srv, rdb: srv.Client(t), proxy: proxy}

@@ -31,7 +31,6 @@ func said(name string) string { return "holdfast_election:{" + name + "}" }
 
 // queued lists the candidates of an election, the next one first.
 func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
-	t.Helper()
 	list, err := rdb.LRange(context.Background(), "redisson_lock_queue:{"+name+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
@@ -51,7 +50,6 @@ func of(e *election.Election, value string) kindtest.Acquire {
 
 // lead leads an election that has no leader.
 func lead(t testing.TB, e *election.Election, value string) *holdfast.Hold {
-	t.Helper()
 	return kindtest.Begin(t.Context(), t, of(e, value)).Hold()
 }
 
@@ -63,7 +61,6 @@ type campaign struct {
 
 // stand starts a campaign, and waits until it has a place, behind the others.
 func stand(t testing.TB, rdb redis.UniversalClient, e *election.Election, value string) *campaign {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	before := len(queued(t, rdb, e.Name()))
@@ -82,7 +79,6 @@ type watched struct {
 
 // watch observes until the test ends, or stop is called.
 func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w = &watched{t, make(chan election.Leader, 10000), make(chan error, 100), make(chan struct{})}
 	go func() {
@@ -105,7 +101,6 @@ func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
 
 // next waits for the next one that is told.
 func (w *watched) next() election.Leader {
-	w.t.Helper()
 	select {
 	case l := <-w.told:
 		return l
@@ -117,7 +112,6 @@ func (w *watched) next() election.Leader {
 
 // until skips what is told until a value.
 func (w *watched) until(value string) election.Leader {
-	w.t.Helper()
 	for {
 		if l := w.next(); l.Value == value {
 			return l

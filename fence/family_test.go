@@ -34,7 +34,6 @@ type stock struct {
 }
 
 func newStock(t *testing.T) *stock {
-	t.Helper()
 	rdb := redistest.Shared(t).Client(t)
 	s := &stock{t, rdb, fence.NewRedis(rdb), t.Name() + ":stock"}
 	require.NoError(t, rdb.Del(t.Context(), s.key, "holdfast_fence:{"+s.key+"}").Err())
@@ -50,7 +49,6 @@ func (s *stock) set(ctx context.Context, value string) error {
 // requireLate: the write of a holder who comes late is refused, and would have landed without the
 // guard.
 func (s *stock) requireLate(late *holdfast.Hold, last uint64) {
-	s.Helper()
 	before := s.rdb.Get(s.Context(), s.key).Val()
 	err := s.set(late.Context(), "late")
 	var stale *fence.StaleError

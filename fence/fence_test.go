@@ -32,7 +32,6 @@ func lock(t *testing.T, l holdfast.Locker, ctx context.Context) *holdfast.Hold {
 
 // requireToken: the context tells that token, and TokenOf the same of that lock.
 func requireToken(t *testing.T, want uint64, ctx context.Context, lock string) {
-	t.Helper()
 	token, ok := fence.Token(ctx)
 	require.True(t, ok)
 	require.Equal(t, want, token)

@@ -25,7 +25,6 @@ import (
 
 // metered makes a Telemetry whose metrics can be collected.
 func metered(t *testing.T, opts holdfastotel.Options) (*holdfastotel.Telemetry, *metric.ManualReader) {
-	t.Helper()
 	reader := metric.NewManualReader()
 	provider := metric.NewMeterProvider(metric.WithReader(reader))
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })

@@ -24,7 +24,6 @@ import (
 
 // traced makes a Telemetry whose spans are kept, and a tracer of a caller's.
 func traced(t *testing.T, holdSpans bool) (*holdfastotel.Telemetry, *trace.TracerProvider, *tracetest.InMemoryExporter) {
-	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
@@ -44,7 +43,6 @@ func attrs(span tracetest.SpanStub) map[string]string {
 
 // byName returns the only span of a name.
 func byName(t *testing.T, spans tracetest.SpanStubs, name string) tracetest.SpanStub {
-	t.Helper()
 	var found []tracetest.SpanStub
 	for _, s := range spans {
 		if s.Name == name {

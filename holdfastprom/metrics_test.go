@@ -50,7 +50,6 @@ func play(o *holdfast.Observer, kind, name string) {
 
 // register returns a registry that checks what it collects.
 func register(t *testing.T, m *holdfastprom.Metrics) *prometheus.Registry {
-	t.Helper()
 	r := prometheus.NewPedanticRegistry()
 	require.NoError(t, r.Register(m))
 	return r
@@ -58,7 +57,6 @@ func register(t *testing.T, m *holdfastprom.Metrics) *prometheus.Registry {
 
 // scrape gets the metrics as Prometheus does.
 func scrape(t *testing.T, r *prometheus.Registry) string {
-	t.Helper()
 	server := httptest.NewServer(promhttp.HandlerFor(r, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	defer server.Close()
 	request, err := http.NewRequest(http.MethodGet, server.URL, nil)
@@ -77,7 +75,6 @@ func scrape(t *testing.T, r *prometheus.Registry) string {
 
 // requireLines: each of them is a line of the text.
 func requireLines(t *testing.T, text string, lines ...string) {
-	t.Helper()
 	for _, line := range lines {
 		require.Contains(t, "\n"+text, "\n"+line+"\n")
 	}
@@ -206,7 +203,6 @@ func TestExemplars(t *testing.T) {
 
 // total adds up all series of a metric whose labels include some.
 func total(t *testing.T, r *prometheus.Registry, name string, labels ...string) (sum float64) {
-	t.Helper()
 	families, err := r.Gather()
 	require.NoError(t, err)
 	for _, f := range families {

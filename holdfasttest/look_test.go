@@ -28,7 +28,6 @@ import (
 // waiting waits until so many goroutines of a client wait: in the client, or with places at the server. Who
 // is to read has neither, and listens.
 func (p *play) waiting(c *holdfast.Client, n int) {
-	p.Helper()
 	eventually(p.T, "goroutines wait", func() bool {
 		l := p.seen()
 		return (*engine.Client)(c).InLine(name) >= n || l.Waiters >= n || n == 1 && l.Listening > 0
@@ -37,7 +36,6 @@ func (p *play) waiting(c *holdfast.Client, n int) {
 
 // waiters waits until so many have a place at the server.
 func (p *play) waiters(n int) {
-	p.Helper()
 	eventually(p.T, "places, of whom one listens", func() bool {
 		l := p.seen()
 		return l.Waiters == n && !slices.ContainsFunc(l.Problems, func(p inspect.Problem) bool { return p.Trouble == inspect.DeadQueue })
@@ -45,7 +43,6 @@ func (p *play) waiters(n int) {
 }
 
 func (p *play) seen() inspect.Lock {
-	p.Helper()
 	i, err := inspect.New(p.direct(), nil)
 	require.NoError(p, err)
 	l, err := i.Lock(context.Background(), name)

@@ -174,7 +174,6 @@ func (r *real) queue(name string, waiters ...func()) func() {
 
 // eventually waits for a condition, in a bubble too.
 func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
 	require.True(t, sooner(ok), what)
 }
 

@@ -94,7 +94,6 @@ func TestListOfAllKinds(t *testing.T) {
 
 // worked is for how long a server was at work for everything but this question.
 func worked(t *testing.T, srv *redistest.Server) (sum time.Duration) {
-	t.Helper()
 	for _, took := range srv.CommandTime(t) {
 		sum += took
 	}
@@ -103,7 +102,6 @@ func worked(t *testing.T, srv *redistest.Server) (sum time.Duration) {
 
 // fill makes locks and keys of others.
 func fill(t *testing.T, rdb *redis.Client, locks, others int) {
-	t.Helper()
 	const script = `for i = 1, ARGV[1] do
 			redis.call('HSET', 'lock:' .. i, ARGV[3] .. i, 1) redis.call('PEXPIRE', 'lock:' .. i, 600000)
 			redis.call('SET', 'redisson_lock_token:{lock:' .. i .. '}', ARGV[4] + i, 'PX', 600000)
@@ -114,7 +112,6 @@ func fill(t *testing.T, rdb *redis.Client, locks, others int) {
 
 // share is which part of the time the server works for a page that ten people look at.
 func share(t *testing.T, locks, others int, o holdfastweb.Options, lists int64) float64 {
-	t.Helper()
 	srv := redistest.Start(t)
 	fill(t, srv.Client(t), locks, others)
 	page := newPage(t, srv.Client(t), &o)

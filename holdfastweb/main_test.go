@@ -26,7 +26,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const patience = 30 * time.Second
 
 func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
 	require.Eventually(t, cond, patience, 2*time.Millisecond, what)
 }
 
@@ -35,7 +34,6 @@ const owner = "11111111-2222-4333-8444-555555555555:h1"
 
 // held makes a lock that it has, without an end.
 func held(t *testing.T, rdb redis.UniversalClient, name string) {
-	t.Helper()
 	require.NoError(t, rdb.HSet(t.Context(), name, owner, 1).Err())
 	require.NoError(t, rdb.Set(t.Context(), keys.For(name).Token, 5000, time.Hour).Err())
 }
@@ -47,7 +45,6 @@ func quick(o holdfastweb.Options) *holdfastweb.Options {
 }
 
 func newPage(t testing.TB, rdb redis.UniversalClient, opts *holdfastweb.Options) *holdfastweb.Handler {
-	t.Helper()
 	h, err := holdfastweb.New(rdb, opts)
 	require.NoError(t, err)
 	t.Cleanup(h.Close)
@@ -61,7 +58,6 @@ type answer struct {
 }
 
 func ask(t testing.TB, h http.Handler, method, target string, header ...string) answer {
-	t.Helper()
 	r := httptest.NewRequest(method, target, nil)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -75,7 +71,6 @@ func ask(t testing.TB, h http.Handler, method, target string, header ...string) 
 }
 
 func get(t testing.TB, h http.Handler, target string) answer {
-	t.Helper()
 	return ask(t, h, http.MethodGet, target)
 }
 

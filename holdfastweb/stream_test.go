@@ -45,7 +45,6 @@ type viewer struct {
 }
 
 func served(t *testing.T, page *holdfastweb.Handler) *httptest.Server {
-	t.Helper()
 	srv := httptest.NewUnstartedServer(page)
 	srv.Config.WriteTimeout = time.Second // of somebody's server: a stream must outlive it
 	srv.Start()
@@ -55,7 +54,6 @@ func served(t *testing.T, page *holdfastweb.Handler) *httptest.Server {
 
 // watch opens a stream, which ends with the test at the latest.
 func watch(t *testing.T, url string) *viewer {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	require.NoError(t, err)
@@ -256,7 +254,6 @@ func zip(next http.Handler) http.Handler {
 
 // behind is a reverse proxy that shows a service below a path of its own, and calls it by another name.
 func behind(t *testing.T, service *httptest.Server, prefix string) *httptest.Server {
-	t.Helper()
 	to, err := url.Parse(service.URL)
 	require.NoError(t, err)
 	proxy := &httputil.ReverseProxy{
@@ -319,7 +316,6 @@ func TestBehindProxies(t *testing.T) {
 
 // fetched is the body of an answer with a status.
 func fetched(t *testing.T, method, url string, status int, header ...string) string {
-	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
 	require.NoError(t, err)
 	for i := 0; i < len(header); i += 2 {
@@ -350,7 +346,6 @@ func (w *timed) Write(p []byte) (int, error) {
 // stream is what a live page sends in a minute, of a Redis with keys and no locks that answers each of so many
 // steps through its keys after a while.
 func stream(t *testing.T, steps int, each time.Duration) *timed {
-	t.Helper()
 	w := &timed{ResponseRecorder: httptest.NewRecorder()}
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it

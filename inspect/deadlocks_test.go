@@ -39,7 +39,6 @@ type actor struct {
 }
 
 func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
-	t.Helper()
 	a := &actor{heard: make(chan holdfast.DeadlockEvent, 100)}
 	a.Client = newClient(t, rdb, &holdfast.Options{Label: label, LongWait: longWait, Observer: &holdfast.Observer{
 		Deadlocked: func(d holdfast.DeadlockEvent) { a.heard <- d },
@@ -49,7 +48,6 @@ func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
 
 // hears waits for an event.
 func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
-	t.Helper()
 	select {
 	case d := <-a.heard:
 		return d

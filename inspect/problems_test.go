@@ -25,7 +25,6 @@ const (
 
 // testProblems: what looks wrong is said, and what only looks strange is not.
 func testProblems(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	now := rdb.Time(ctx).Val()
 	place := func(d time.Duration) float64 { return float64(now.Add(d).UnixMilli()) }
@@ -78,7 +77,6 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 		"writers": {inspect.DeadQueue},
 	}
 	check := func(locks []inspect.Lock) {
-		t.Helper()
 		got := map[string][]inspect.Trouble{}
 		for _, l := range locks {
 			got[l.Name] = troubles(l)
@@ -108,7 +106,6 @@ func testProblems(t *testing.T, rdb redis.UniversalClient) {
 
 // testWaiterListens is the control of dead queues: the same places are alive while somebody listens.
 func testWaiterListens(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	k := keys.For("queue")
 	rdb.Set(ctx, k.Token, 5000, time.Hour)

@@ -30,7 +30,6 @@ import (
 
 // testShapes: every kind is found, by its exact name, with all that Redis has of it.
 func testShapes(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	ctx := t.Context()
 	opts := &holdfast.Options{Prefix: "app:"}
 	a, b := newClient(t, rdb, opts), newClient(t, rdb, opts)
@@ -153,7 +152,6 @@ func withTimesOf(l, as inspect.Lock) inspect.Lock {
 
 // testNames: names come back as they were given, whatever is in them.
 func testNames(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	c := newClient(t, rdb, nil)
 	i := newInspector(t, rdb, nil)
 	want := []string{

@@ -224,7 +224,6 @@ var aclOfLatch = aclKind{
 func (s *aclRun) latch(c *holdfast.Client) *latch.Latch { return latch.New(c, s.name) }
 
 func (s *aclRun) set(count int) {
-	s.Helper()
 	_, err := s.latch(s.them).Set(s.ctx, count)
 	require.NoError(s, err)
 	s.ages()

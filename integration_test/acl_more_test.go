@@ -166,7 +166,6 @@ func TestHandOffWithTheRule(t *testing.T) {
 
 // crowd has goroutines of one client want the same lock, often enough to use up more than one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m := rlock.New(newClient(t, rdb, nil), name)
@@ -208,7 +207,6 @@ func TestSeveralLeastPrivilege(t *testing.T) {
 // as makes a user with that rule on a server and returns a client that is this user. A user of that
 // name is replaced.
 func as(t *testing.T, srv *redistest.Server, user, rule string, change ...func(*redis.Options)) *redis.Client {
-	t.Helper()
 	setUser(t, srv, user, rule)
 	return srv.Client(t, append(change, func(o *redis.Options) { o.Username, o.Password = user, "secret" })...)
 }
@@ -216,7 +214,6 @@ func as(t *testing.T, srv *redistest.Server, user, rule string, change ...func(*
 // setUser gives a user that rule and no other. Connections that are open obey it from their next
 // command on.
 func setUser(t *testing.T, srv *redistest.Server, user, rule string) {
-	t.Helper()
 	srv.Command(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, strings.Fields(rule)...)...)
 }
 

@@ -67,7 +67,6 @@ func aclRule(srv *redistest.Server, cluster bool) string {
 
 // refused is what the server logged that a user was not permitted, such as "exists".
 func refused(t *testing.T, srv *redistest.Server) []string {
-	t.Helper()
 	var objects []string
 	for _, entry := range srv.Command(t, "ACL", "LOG", "100").([]any) {
 		fields := entry.([]any)
@@ -84,7 +83,6 @@ func refused(t *testing.T, srv *redistest.Server) []string {
 // onlyTheStory: a server was asked for nothing that the rule does not permit, but for EXISTS, by
 // which the story itself looks what is left; a look of our own comes after it.
 func onlyTheStory(t *testing.T, srv *redistest.Server) {
-	t.Helper()
 	for _, object := range refused(t, srv) {
 		require.Equal(t, "exists", object)
 	}
@@ -234,7 +232,6 @@ func inspectRule(s *redistest.Server) string {
 
 // prepareKinds makes one lock of each kind, and a hash with many fields.
 func prepareKinds(t *testing.T, rdb *redis.Client) {
-	t.Helper()
 	const us = "11111111-2222-4333-8444-555555555555:h"
 	ctx, ends := t.Context(), fmt.Sprint(rdb.Time(t.Context()).Val().Add(time.Hour).UnixMilli())
 	for _, command := range []string{

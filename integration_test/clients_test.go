@@ -32,7 +32,6 @@ func overTLS(t *testing.T, srv *redistest.Server, conf *tls.Config) *redis.Clien
 // needsTLS skips the test, loudly, where the program was built without TLS. Such a program does not
 // know the directive; others do not like its value. Neither starts.
 func needsTLS(t *testing.T, p redistest.Program) {
-	t.Helper()
 	out, _ := exec.Command(p.Path, "--tls-port", "none").CombinedOutput()
 	if strings.Contains(string(out), "Bad directive") {
 		redistest.Unavailable(t, p.Path+" was built without TLS")

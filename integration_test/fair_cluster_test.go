@@ -82,7 +82,6 @@ const tick = 5 * time.Millisecond
 
 // others reports whether others than this client listen at any node.
 func others(t *testing.T, c *redistest.Cluster, client string) bool {
-	t.Helper()
 	for _, node := range c.Nodes {
 		rdb := node.Client(t)
 		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(),
@@ -98,7 +97,6 @@ func others(t *testing.T, c *redistest.Cluster, client string) bool {
 // claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones
 // had it, or too often.
 func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int64 {
-	t.Helper()
 	node, rdb := c.Master(t, fairLock), c.Client(t)
 	for _, h := range hooks {
 		rdb.AddHook(h)
@@ -109,7 +107,6 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 	h, err := m.Lock(ctx)
 	require.NoError(t, err)
 	queued := func(n int64) {
-		t.Helper()
 		require.Eventually(t, func() bool {
 			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n
 		}, patience, tick)

@@ -73,14 +73,12 @@ func lockFairly(job string) error {
 
 // fairQueue are those that wait, the next one first.
 func fairQueue(t *testing.T, rdb *redis.Client) []string {
-	t.Helper()
 	list, err := rdb.LRange(t.Context(), "redisson_lock_queue:{"+fairLock+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
 }
 
 func fairGo(t *testing.T, rdb *redis.Client, n int) {
-	t.Helper()
 	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
 }
 

@@ -32,7 +32,6 @@ type pair struct {
 }
 
 func newPair(t *testing.T, one, two redis.UniversalClient, nodes func() []topology.Node, opts *holdfast.Options) *pair {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	return &pair{t, ctx, newClient(t, one, opts), newClient(t, two, opts), nodes}
@@ -51,7 +50,6 @@ type member struct {
 
 // waiting has the second client wait, and returns when it does.
 func (p *pair) waiting(m member, wait func() error) member {
-	p.Helper()
 	m.follows = make(chan error, 1)
 	go func() { m.follows <- wait() }()
 	eventually(p.ctx, p.T, m.name+" is waited for", func() bool { return len(m.follows) > 0 || m.before() })
@@ -69,7 +67,6 @@ func (p *pair) gets(h *holdfast.Hold, err error) error {
 
 // held is of a lock that the first client holds.
 func (p *pair) held(name string, h *holdfast.Hold, err error, before func() bool) member {
-	p.Helper()
 	require.NoError(p, err)
 	return member{
 		name: name, before: before,
@@ -80,7 +77,6 @@ func (p *pair) held(name string, h *holdfast.Hold, err error, before func() bool
 
 // family are all kinds, with names that share a slot.
 func (p *pair) family(tag string) []member {
-	p.Helper()
 	members := []member{p.readers(tag + ":rw"), p.counted(tag + ":latch"), p.deleted(tag + ":deleted"),
 		p.leaders(tag + ":leader"), p.permits(tag + ":permits"), p.several(tag+":both", tag+":and", "elsewhere")}
 	for _, k := range kinds {
@@ -91,7 +87,6 @@ func (p *pair) family(tag string) []member {
 
 // plain: the first one has a lock, and the second one waits for it, in line or for the word of its release.
 func (p *pair) plain(k kind, name string) member {
-	p.Helper()
 	mine, other := k.make(p.one, name), k.make(p.two, name)
 	h, err := mine.Lock(p.ctx, holdfast.Wait(patience))
 	m := p.held(name, h, err, func() bool {
@@ -119,7 +114,6 @@ func (p *pair) plain(k kind, name string) member {
 
 // readers: the first one reads, and the second one is to write.
 func (p *pair) readers(name string) member {
-	p.Helper()
 	mine, other := rwlock.New(p.one, name), rwlock.New(p.two, name)
 	h, err := mine.RLock(p.ctx)
 	m := p.held(name, h, err, func() bool {
@@ -131,7 +125,6 @@ func (p *pair) readers(name string) member {
 
 // permits: the first one has both permits, and the second one wants both. Then there are more of them, and fewer.
 func (p *pair) permits(name string) member {
-	p.Helper()
 	mine, other := semaphore.New(p.one, name, 2), semaphore.New(p.two, name, 2)
 	h, err := mine.Acquire(p.ctx, 2)
 	m := p.held(name, h, err, func() bool {
@@ -152,7 +145,6 @@ func (p *pair) permits(name string) member {
 
 // counted: both wait for a latch.
 func (p *pair) counted(name string) member {
-	p.Helper()
 	mine, other := latch.New(p.one, name), latch.New(p.two, name)
 	_, err := mine.Set(p.ctx, 2)
 	require.NoError(p, err)
@@ -182,7 +174,6 @@ func (p *pair) counted(name string) member {
 
 // deleted: the latch that both wait for is taken away.
 func (p *pair) deleted(name string) member {
-	p.Helper()
 	m := p.counted(name)
 	m.end = func() error {
 		_, err := latch.New(p.one, name).Delete(p.ctx)
@@ -193,7 +184,6 @@ func (p *pair) deleted(name string) member {
 
 // leaders: the first one leads, and the second one is a candidate. Observers are told of both.
 func (p *pair) leaders(name string) member {
-	p.Helper()
 	mine, other := election.New(p.one, name), election.New(p.two, name)
 	h, err := mine.Campaign(p.ctx, "one")
 	m := p.held(name, h, err, func() bool {
@@ -225,7 +215,6 @@ func (p *pair) leaders(name string) member {
 
 // several: the first one holds all, and the second one wants them.
 func (p *pair) several(names ...string) member {
-	p.Helper()
 	of := func(c *holdfast.Client) *multilock.Mutex {
 		return multilock.New(rlock.New(c, names[0]), rlock.New(c, names[1]), fairlock.New(c, names[2]))
 	}
@@ -239,7 +228,6 @@ func (p *pair) several(names ...string) member {
 
 // lives is what they go through where nothing happens to the servers.
 func (p *pair) lives(members []member) {
-	p.Helper()
 	for _, m := range members {
 		if m.enter != nil {
 			require.NoError(p, m.enter(), m.name)
@@ -251,7 +239,6 @@ func (p *pair) lives(members []member) {
 
 // finish gives everything back, and waits until those who waited have had it.
 func (p *pair) finish(members []member) {
-	p.Helper()
 	for _, m := range members {
 		require.NoError(p, m.end(), "the server knows %s", m.name)
 		require.NoError(p, <-m.follows, m.name)
@@ -323,7 +310,6 @@ func TestPrefix(t *testing.T) {
 
 // waitingFor locks and unlocks in the background.
 func waitingFor(t *testing.T, m holdfast.Locker) <-chan error {
-	t.Helper()
 	done := make(chan error, 1)
 	go func() {
 		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
@@ -337,7 +323,6 @@ func waitingFor(t *testing.T, m holdfast.Locker) <-chan error {
 
 // mustBeUnder checks that there are keys, and that all of them are of a name.
 func mustBeUnder(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
 	all := rdb.Keys(t.Context(), "*").Val()
 	require.NotEmpty(t, all)
 	for _, key := range all {

@@ -117,7 +117,6 @@ func TestKept(t *testing.T) {
 }
 
 func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name string) {
-	t.Helper()
 	rdb := connect()
 	m := rlock.New(newClient(t, rdb, nil), name, holdfast.Keep(time.Hour))
 	var last uint64

@@ -21,7 +21,6 @@ import (
 
 // quorumOf makes a process's clients, one for each address.
 func quorumOf(t *testing.T, opts *holdfast.Options, addrs ...string) (clients []*holdfast.Client) {
-	t.Helper()
 	for _, addr := range addrs {
 		clients = append(clients, newClient(t, redistest.NewClient(t, addr), opts))
 	}
@@ -50,7 +49,6 @@ func holdersOf(ctx context.Context, rdbs []*redis.Client, name string) []string 
 // has jumped takes that master for much older than the others, and these, which are seconds old in
 // a test, for ones that were started anew.
 func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
-	t.Helper()
 	h, err := m.Lock(t.Context())
 	require.NoError(t, err)
 	require.NoError(t, h.Unlock(t.Context()))
@@ -60,7 +58,6 @@ func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 // aged waits until masters are older than a lease. Younger ones, one of which has forgotten a lock
 // that others know of, vote for nobody else.
 func aged(t *testing.T, rdbs []*redis.Client) {
-	t.Helper()
 	require.Eventually(t, func() bool {
 		for _, rdb := range rdbs {
 			up, err := strconv.Atoi(redistest.InfoField(rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds"))

@@ -99,7 +99,6 @@ func (j *java) owner(thread int) string { return "java:" + strconv.Itoa(thread) 
 
 // attempt is the script of lock(): the lock, or a place.
 func (j *java) attempt(thread int) (granted bool) {
-	j.Helper()
 	err := javaAcquire.Run(j.Context(), j.rdb, []string{javaName, javaQueue, javaEnds},
 		visitLease.Milliseconds(), j.owner(thread), j.wait.Milliseconds(), time.Now().UnixMilli()).Err()
 	if errors.Is(err, redis.Nil) {
@@ -110,7 +109,6 @@ func (j *java) attempt(thread int) (granted bool) {
 }
 
 func (j *java) unlock(thread int) {
-	j.Helper()
 	n, err := javaUnlock.Run(j.Context(), j.rdb, []string{javaName, javaQueue, javaEnds, javaChannel},
 		visitLease.Milliseconds(), j.owner(thread), time.Now().UnixMilli()).Int64()
 	require.NoError(j, err)
@@ -119,7 +117,6 @@ func (j *java) unlock(thread int) {
 
 // giveUp is what follows when the time of a tryLock(wait) is over.
 func (j *java) giveUp(thread int) {
-	j.Helper()
 	err := javaFailed.Run(j.Context(), j.rdb, []string{javaQueue, javaEnds}, j.owner(thread), j.wait.Milliseconds()).Err()
 	if !errors.Is(err, redis.Nil) {
 		require.NoError(j, err)

@@ -38,7 +38,6 @@ const (
 )
 
 func (v *visits) run(s *lua.Script, args ...any) lua.Reply {
-	v.Helper()
 	if other := v.scripts[s]; other != nil {
 		s = other
 	}
@@ -195,7 +194,6 @@ func (v *visits) wrong() string {
 
 // visit runs a history and returns what was wrong.
 func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
-	t.Helper()
 	v := &visits{
 		java: java{T: t, rdb: redistest.Start(t).Client(t)}, rnd: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // for tests
 		live: map[string]bool{}, waits: map[int]time.Duration{}, scripts: map[*lua.Script]*lua.Script{},

@@ -43,7 +43,6 @@ func locks(c *holdfast.Client, name string) map[string]holdfast.Locker {
 // startWithReplica starts a primary with a replica that counts.
 func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Option) (r *redistest.Replicated,
 	replica *redistest.Server) {
-	t.Helper()
 	r = redistest.StartReplicated(t, 1, append(opts, redistest.Exec(p.Path))...)
 	r.Primary().Command(t, "WAIT", "1", "0")
 	return r, r.Replicas()[0]
@@ -51,7 +50,6 @@ func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Optio
 
 // knowsWAITAOF: Redis since 7.2, and Valkey.
 func knowsWAITAOF(t *testing.T, srv *redistest.Server) bool {
-	t.Helper()
 	info := srv.Command(t, "COMMAND", "INFO", "waitaof").([]any)
 	return info[0] != nil
 }

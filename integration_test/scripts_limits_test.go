@@ -20,7 +20,6 @@ import (
 
 // full makes a server refuse writes that need memory, and returns the function that ends that.
 func full(ctx context.Context, t *testing.T, rdb *redis.Client) (restore func()) {
-	t.Helper()
 	require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "1").Err())
 	return func() { require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err()) }
 }
@@ -227,7 +226,6 @@ func TestScriptsAreSentByHash(t *testing.T) {
 
 // pick are the rows of those names.
 func pick(t *testing.T, rows []row, names ...string) (some []row) {
-	t.Helper()
 	for _, name := range names {
 		some = append(some, find(t, rows, name))
 	}
@@ -236,7 +234,6 @@ func pick(t *testing.T, rows []row, names ...string) (some []row) {
 
 // edit is a row with another edit, unless that is empty.
 func edit(t *testing.T, rows []row, name, cut, paste string) []row {
-	t.Helper()
 	r := find(t, rows, name)
 	if cut != "" {
 		r.cut, r.paste = cut, paste

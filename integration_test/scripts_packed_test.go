@@ -90,7 +90,6 @@ func packedRows() (rows []row) {
 
 // inMany is the script for many with the row's edit in what it does for one.
 func inMany(t *testing.T, r row) *lua.Script {
-	t.Helper()
 	text := lua.Many.Text()
 	from, to := strings.Index(text, "local function acquire("), strings.Index(text, "local function release(")
 	if r.script == lua.Release {
@@ -167,7 +166,6 @@ func TestManyOutOfMemory(t *testing.T) {
 
 // manyOnAReplica: every call that would write is refused, in a way that a caller can tell.
 func manyOnAReplica(t *testing.T, pair *redistest.Replicated) {
-	t.Helper()
 	primary, replica, ctx := pair.Primary().Client(t), pair.Replicas()[0].Client(t), t.Context()
 	require.NoError(t, primary.HSet(ctx, "mine", "a", 1).Err())
 	require.NoError(t, primary.HSet(ctx, "theirs", "b", 1).Err())

@@ -144,7 +144,6 @@ func TestThroughReshard(t *testing.T) {
 
 // story is that of the plain lock.
 func story(t *testing.T, connect func() redis.UniversalClient, name string) {
-	t.Helper()
 	storyOf(t, kinds[0], connect, name)
 }
 
@@ -157,14 +156,12 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	a := k.make(newClient(t, rdb, nil), name)
 	b := k.make(newClient(t, connect(), nil), name)
 	stands := func(h *holdfast.Hold, count int) {
-		t.Helper()
 		s, err := b.State(ctx)
 		require.NoError(t, err)
 		require.Equal(t, holdfast.State{Owner: h.Owner(), Count: count, Remaining: s.Remaining, Token: h.Token(),
 			Waiters: k.nobody}, s)
 	}
 	forced := func() {
-		t.Helper()
 		there, err := b.ForceUnlock(ctx)
 		require.NoError(t, err)
 		require.True(t, there)

@@ -85,7 +85,6 @@ func TestOpenedOtherwise(t *testing.T) {
 
 // redisson does what its countDown was seen to do when it opens a latch.
 func redisson(l *lab, message string) {
-	l.Helper()
 	ctx := context.Background()
 	if l.rdb.Decr(ctx, l.name).Val() <= 0 {
 		require.NoError(l, l.rdb.Del(ctx, l.name).Err())
@@ -102,7 +101,6 @@ func TestSharedWithRedisson(t *testing.T) {
 	_, err := sub.Receive(t.Context())
 	require.NoError(t, err)
 	hears := func(want string) {
-		t.Helper()
 		msg, err := sub.ReceiveMessage(t.Context())
 		require.NoError(t, err)
 		require.Equal(t, want, msg.Payload)

@@ -161,7 +161,6 @@ func TestParcelsAreNotTrusted(t *testing.T) {
 
 // held makes n locks, of one owner each, and returns the calls that renew them to a minute.
 func held(tb testing.TB, rdb *redis.Client, n int) (calls []Call) {
-	tb.Helper()
 	ctx, pipe := tb.Context(), rdb.Pipeline()
 	for i := range n {
 		name := "many:" + strconv.Itoa(i)

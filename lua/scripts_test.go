@@ -134,7 +134,6 @@ func TestLeaveAtTheLastMoment(t *testing.T) {
 // remains is what becomes of a lock that its owner has left for ten seconds when all else that
 // carries the owner comes after that.
 func remains(t *testing.T, leave *Script) (hash map[string]string, ttl time.Duration, statuses []Status) {
-	t.Helper()
 	const owner = "u:h7"
 	f := newFixture(t)
 	f.acquire(owner, "0")
@@ -176,7 +175,6 @@ func TestLeftBehindControl(t *testing.T) {
 // withoutHSet is what stands at the server when a user leaves a lock who has lost the permission
 // for HSET.
 func withoutHSet(t *testing.T, leave *Script, rules ...any) map[string]string {
-	t.Helper()
 	f := newFixture(t)
 	f.acquire("u:h7", "0")
 	require.NoError(t, f.rdb.Do(t.Context(), append([]any{"ACL", "SETUSER", "default", "-hset"}, rules...)...).Err())
@@ -214,14 +212,12 @@ func newFixture(t *testing.T) *fixture {
 }
 
 func (f *fixture) run(c Call) Reply {
-	f.t.Helper()
 	r, err := Run(f.t.Context(), f.rdb, c)
 	require.NoError(f.t, err)
 	return r
 }
 
 func (f *fixture) acquire(owner, again string) Reply {
-	f.t.Helper()
 	return f.run(Acquire.Call(f.name, f.token, owner, 30000, 3600000, again))
 }
 

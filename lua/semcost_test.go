@@ -63,7 +63,6 @@ func TestSemaphoreCostsOfMany(t *testing.T) {
 // fillPermits makes ten thousand permits that are out, by a lease that ends so much later, and as many
 // waiters of a client, whose places end so much later; 0: none.
 func fillPermits(t *testing.T, rdb *redis.Client, out, wait time.Duration) {
-	t.Helper()
 	const fill = `local time = redis.call('TIME')
 		local now = time[1] * 1000
 		for i = 0, 9999 do
@@ -158,7 +157,6 @@ func readWriteCosts() (list []costly) {
 }
 
 func fillReadWrite(t *testing.T, rdb *redis.Client, state string, n int) {
-	t.Helper()
 	require.NoError(t, rdb.FlushAll(t.Context()).Err())
 	require.NoError(t, rdb.Eval(t.Context(), readWriteStates[state]+" return 1", nil, n).Err())
 }

@@ -29,7 +29,6 @@ type trio struct {
 var letters = [3]string{"a", "b", "c"}
 
 func newTrio(t *testing.T, opts *holdfast.Options) *trio {
-	t.Helper()
 	s := &trio{T: t}
 	var locks []holdfast.Locker
 	for i, srv := range redistest.StartMasters(t, 3) {
@@ -48,7 +47,6 @@ func newTrio(t *testing.T, opts *holdfast.Options) *trio {
 
 // held are the names that somebody has.
 func (s *trio) held() (all []string) {
-	s.Helper()
 	all = []string{}
 	for i, rdb := range s.direct {
 		all = append(all, taken(s, rdb, letters[i])...)
@@ -59,7 +57,6 @@ func (s *trio) held() (all []string) {
 // deadServer unlocks while the second server cannot be reached, and returns what stays taken of the
 // others.
 func deadServer(t *testing.T) (held []string, err error) {
-	t.Helper()
 	s := newTrio(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	h := lock(t.Context(), t, s.all)
 	s.proxy.Stop()
@@ -168,7 +165,6 @@ func closes(client int) func(*trio, context.CancelCauseFunc) {
 
 // endedWait waits for the third of three until the wait ends, and returns what is held at that moment.
 func endedWait(t *testing.T, how string) (held []string) {
-	t.Helper()
 	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 	other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
 	ctx, cancel := context.WithCancelCause(t.Context())

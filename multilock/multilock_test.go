@@ -203,7 +203,6 @@ func TestNothingBehindIsHeldMeanwhileControl(t *testing.T) {
 // at best. (On a machine that stands still for 2 ms between two goroutines, they do not wait for each
 // other.)
 func scripts(t *testing.T) (toTake, toGiveBack int64) {
-	t.Helper()
 	srv := redistest.Start(t)
 	c, direct := newClient(t, srv.Client(t), nil), srv.Client(t)
 	ctx, n := t.Context(), names(t, "abcdefgh")
@@ -254,7 +253,6 @@ func TestOtherKinds(t *testing.T) {
 		multilock.New(multilock.New(fairlock.New(clients[1], n[2])), rlock.New(clients[0], n[0])), rlock.New(clients[1], n[3]))
 	require.Equal(t, strings.Join(n, ", "), m.Name())
 	stands := func(want ...string) { // soon: a majority of masters is enough for the quorum
-		t.Helper()
 		eventually(t, strings.Join(want, ", ")+" stand", func() bool {
 			var all []string
 			for _, rdb := range direct {
@@ -309,7 +307,6 @@ func TestWaitBoundsTheWhole(t *testing.T) {
 // is taken until both wait. nest is what each process makes of its members, within is how long each
 // waits at most.
 func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, within time.Duration) []error {
-	t.Helper()
 	other, rdb := shared(t)
 	ctx, n := t.Context(), names(t, "abxy")
 	x, y := lock(ctx, t, rlock.New(other, n[2])), lock(ctx, t, rlock.New(other, n[3]))

@@ -47,7 +47,6 @@ func (c clusterTest) master(t *testing.T, key string) *redis.Client {
 
 // publish returns how many heard it, of those that the node can know.
 func (c clusterTest) publish(t *testing.T, channel string) int64 {
-	t.Helper()
 	m := c.master(t, channel)
 	if !c.sharded {
 		require.NoError(t, m.Publish(t.Context(), channel, "0").Err())
@@ -60,7 +59,6 @@ func (c clusterTest) publish(t *testing.T, channel string) int64 {
 
 // names returns the channels of one lock per shard.
 func (c clusterTest) names(t *testing.T, prefix string) [2]string {
-	t.Helper()
 	var names [2]string
 	for i := 0; names[0] == "" || names[1] == ""; i++ {
 		name := fmt.Sprintf("channel:{%s%d}", prefix, i)
@@ -74,7 +72,6 @@ func (c clusterTest) names(t *testing.T, prefix string) [2]string {
 }
 
 func (c clusterTest) hears(t *testing.T, s *Subscription) {
-	t.Helper()
 	for hasToken(s) {
 	}
 	require.EqualValues(t, 1, c.publish(t, s.topic.channel))
@@ -158,7 +155,6 @@ func (c clusterTest) atReplica(t *testing.T, defended bool) {
 
 // counted is how many listen on a channel, for its master.
 func (c clusterTest) counted(t *testing.T, channel string) int64 {
-	t.Helper()
 	n, err := c.master(t, channel).PubSubShardNumSub(t.Context(), channel).Result()
 	require.NoError(t, err)
 	return n[channel]
@@ -177,7 +173,6 @@ func (c clusterTest) movedUnknown(t *testing.T) {
 
 // move gives the slot of key to the master of to. It must be empty.
 func (c clusterTest) move(t *testing.T, key, to string) {
-	t.Helper()
 	oldOwner, owner := c.master(t, key), c.master(t, to)
 	slot, err := owner.ClusterKeySlot(t.Context(), key).Result()
 	require.NoError(t, err)
@@ -242,7 +237,6 @@ func (c clusterTest) stopped(t *testing.T) {
 // eventuallyHears publishes at the new master until more has been heard than loss and confirmation
 // explain.
 func (c clusterTest) eventuallyHears(t *testing.T, master *redistest.Server, s *Subscription) {
-	t.Helper()
 	rdb := master.Client(t)
 	tokens := 0
 	eventually(t, "heard at the new master", func() bool {

@@ -15,7 +15,6 @@ import (
 
 // closedBallot is a ballot at three masters of which none can be asked any more: its clients are closed.
 func closedBallot(t *testing.T) *ballot {
-	t.Helper()
 	rdb := redistest.NewClient(t, "127.0.0.1:1")
 	c, err := engine.New(rdb, nil)
 	require.NoError(t, err)

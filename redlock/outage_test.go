@@ -173,7 +173,6 @@ func TestHoldAndOutage(t *testing.T) {
 
 // nothingLeft waits until no master has a holder, and every key has an end.
 func (l *lab) nothingLeft(name string) {
-	l.Helper()
 	eventually(l.T, "no master has a holder", func() bool { return l.held(name) == 0 })
 	for _, rdb := range l.direct {
 		for _, key := range rdb.Keys(context.Background(), "*").Val() {

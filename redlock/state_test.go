@@ -23,7 +23,6 @@ func (p *party) seen(name string) *redlock.Mutex {
 
 // everywhere is a lock that is held at all masters.
 func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Hold {
-	l.Helper()
 	h := lock(l, m, opts...)
 	eventually(l.T, "every master has it", func() bool { return l.held(m.Name()) == len(l.masters) })
 	return h
@@ -84,7 +83,6 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	dead := "11111111-2222-4333-8444-555555555555:h"
 	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
 	state := func() redlock.State {
-		t.Helper()
 		s, err := m.State(t.Context())
 		require.NoError(t, err)
 		return s
@@ -290,7 +288,6 @@ type forced struct {
 }
 
 func newForced(t *testing.T, same bool, hook redis.Hook) forced {
-	t.Helper()
 	l := newLab(t, 3)
 	holder := l.party(nil)
 	by := holder
@@ -308,7 +305,6 @@ func newForced(t *testing.T, same bool, hook redis.Hook) forced {
 }
 
 func (f *forced) force() {
-	f.Helper()
 	there, err := f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)).ForceUnlock(f.Context())
 	require.NoError(f, err)
 	require.True(f, there)

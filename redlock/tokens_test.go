@@ -29,7 +29,6 @@ func (l *lab) time(i int) uint64 {
 // client knows of them is as unsure as its round trips were long, so on a busy machine a token may
 // be ahead of them; and when they have forgotten it, the next one goes by their clocks alone.
 func (l *lab) passed(token uint64, masters ...int) {
-	l.Helper()
 	if len(masters) == 0 {
 		for i := range l.masters {
 			masters = append(masters, i)
@@ -50,7 +49,6 @@ func (l *lab) forget() {
 // token is that of a hold of the party's, which is released. (Since when a master runs is told by
 // its clock.)
 func (l *lab) token(p *party, name string) uint64 {
-	l.Helper()
 	h := lock(l, p.mutex(name, redlock.TrustRestarts()))
 	unlock(l, h)
 	return h.Token()

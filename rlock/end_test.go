@@ -205,7 +205,6 @@ func TestContextThatHadEnded(t *testing.T) {
 // Close has begun, or until it has returned. It reports whether the lock is free when Close has
 // returned.
 func closedWhileUnlocking(t *testing.T, returned bool) bool {
-	t.Helper()
 	srv := redistest.Start(t)
 	direct := srv.Client(t)
 	rdb, proxy := kindtest.Behind(t, srv.Addr(), patience)
@@ -302,7 +301,6 @@ func (p *panicky) at(s *lua.Script, times int32, after bool) {
 }
 
 func newPanicky(t *testing.T, opts *holdfast.Options) (*panicky, *holdfast.Client, *redis.Client) {
-	t.Helper()
 	rdb, p := redistest.Shared(t).Client(t), &panicky{}
 	rdb.AddHook(redistest.Around(p.around))
 	kindtest.Load(t, rdb, lua.Acquire, lua.Release, lua.Recount, lua.Renew, lua.Pass)

@@ -29,12 +29,10 @@ type proxied struct {
 }
 
 func newProxied(t *testing.T, opts *holdfast.Options) *proxied {
-	t.Helper()
 	return proxiedTo(t, redistest.Start(t), 200*time.Millisecond, opts)
 }
 
 func proxiedTo(t *testing.T, srv *redistest.Server, read time.Duration, opts *holdfast.Options) *proxied {
-	t.Helper()
 	rdb, proxy := kindtest.Behind(t, srv.Addr(), read)
 	c := newClient(t, rdb, opts)
 	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
@@ -43,7 +41,6 @@ func proxiedTo(t *testing.T, srv *redistest.Server, read time.Duration, opts *ho
 // nothingLeft waits until the lock is free and stays so through the stragglers of the test, and
 // every key has a TTL.
 func (p *proxied) nothingLeft(t *testing.T) {
-	t.Helper()
 	require.True(t, free(t, p.direct, "a"))
 	for _, key := range p.direct.Keys(context.Background(), "*").Val() {
 		require.Positive(t, p.direct.PTTL(context.Background(), key).Val(), "key %s has no time to live", key)
@@ -122,7 +119,6 @@ func TestTryLockTooLate(t *testing.T) {
 
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
-	t.Helper()
 	h := lock(t, p.mutex)
 	unlock(t, take(h.Context(), t, p.mutex.Lock), h)
 }
@@ -194,7 +190,6 @@ func TestStringFaultsControl(t *testing.T) {
 
 // besideAString has a fault happen to a question for a free lock, and to one for a string, and closes the client.
 func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, closed error) {
-	t.Helper()
 	log, ctx := &noted{}, t.Context()
 	p := newProxied(t, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	m := rlock.New(p.client, "a", holdfast.RespectStrings())

@@ -25,7 +25,6 @@ import (
 
 // newTimed is newProxied with a server whose clock can be moved.
 func newTimed(t *testing.T, read time.Duration) *proxied {
-	t.Helper()
 	return proxiedTo(t, redistest.Start(t, redistest.Clock()), read, nil)
 }
 
@@ -136,7 +135,6 @@ func goroutines(function string) (n int) {
 // lock again for a shorter time. It returns by how much the second lease is longer than was asked
 // for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
-	t.Helper()
 	p := newProxied(t, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
 	ctx := holdfast.WithOwner(t.Context())
 	kindtest.Load(t, p.direct, lua.Renew)
@@ -180,7 +178,6 @@ func TestLateRenewal(t *testing.T) {
 // one with a head start, as one who waits far away leaves it: else the cluster refuses the script
 // until the move has ended.
 func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) time.Duration {
-	t.Helper()
 	rdb, name := c.Client(t), uniqueName(t)
 	for _, hook := range hooks {
 		rdb.AddHook(hook)

@@ -57,7 +57,6 @@ func TestHandOffBesideRedisson(t *testing.T) {
 
 // handed makes a hold that was handed on from another one of the same client.
 func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next *holdfast.Hold) {
-	t.Helper()
 	l := lineUp(t.Context(), t, m, 1, opts...)
 	unlock(t, l.holder)
 	return l.holder, l.next[0].Hold()
@@ -72,7 +71,6 @@ func TestHandedHolder(t *testing.T) {
 	first, next := handed(t, m)
 	require.Equal(t, first.Owner(), next.Owner())
 	counts := func(n string) {
-		t.Helper()
 		require.Equal(t, map[string]string{next.Owner(): n}, rdb.HGetAll(t.Context(), m.Name()).Val())
 	}
 	counts("1")

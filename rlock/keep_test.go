@@ -22,7 +22,6 @@ const forEver = time.Hour
 
 // onePair locks and unlocks once, and returns the token.
 func onePair(t testing.TB, m *rlock.Mutex, opts ...holdfast.Option) uint64 {
-	t.Helper()
 	h := lock(t, m, opts...)
 	ctx := h.Context()
 	unlock(t, h)
@@ -33,7 +32,6 @@ func onePair(t testing.TB, m *rlock.Mutex, opts ...holdfast.Option) uint64 {
 // keepIt has a client keep the lock. That takes more than one pair, because the client listens for
 // calls only from the first one on.
 func keepIt(t testing.TB, rdb redis.UniversalClient, m *rlock.Mutex) (token uint64) {
-	t.Helper()
 	require.Eventually(t, func() bool {
 		token = onePair(t, m)
 		return !free(t, rdb, m.Name())
@@ -43,7 +41,6 @@ func keepIt(t testing.TB, rdb redis.UniversalClient, m *rlock.Mutex) (token uint
 
 // scripts is how many scripts a server has run.
 func scripts(t testing.TB, s *redistest.Server) int64 {
-	t.Helper()
 	calls := s.CommandCalls(t)
 	return calls["evalsha"] + calls["eval"]
 }
@@ -156,7 +153,6 @@ type kept struct {
 }
 
 func newKept(t *testing.T, d time.Duration) *kept {
-	t.Helper()
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	other := newClient(t, server.Client(t), nil)
@@ -171,7 +167,6 @@ const pause = 40 * time.Millisecond
 
 // listen is somebody who waits as Redisson's clients do: who listens and does not call.
 func (k *kept) listen(t *testing.T) <-chan *redis.Message {
-	t.Helper()
 	ear := k.rdb.Subscribe(t.Context(), channelOf(k.keeper))
 	t.Cleanup(func() { require.NoError(t, ear.Close()) })
 	_, err := ear.Receive(t.Context())

@@ -273,7 +273,6 @@ func TestIdleClientIsSilent(t *testing.T) {
 
 // awaitSubscriber waits until somebody listens for the release of a lock.
 func awaitSubscriber(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
 	eventually(t, "a subscriber", func() bool {
 		return kindtest.Listeners(t.Context(), rdb, "redisson_lock__channel:{"+name+"}") > 0
 	})

@@ -346,7 +346,6 @@ func TestStaysWhileReading(t *testing.T) {
 // upgradesWhileWaiting has one owner wait to read and to write behind a writer, until it reads first.
 // It returns what came of the write while it reads.
 func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
-	t.Helper()
 	l := newLab(t)
 	m, foreign := l.process(&holdfast.Options{Linger: time.Millisecond}), l.process(nil)
 	for {

@@ -115,7 +115,6 @@ func (r *repository) commit(why string) {
 func (r *repository) git(args ...string) string { return r.run(r.dir, "git", args...) }
 
 func (r *repository) run(dir, name string, args ...string) string {
-	r.t.Helper()
 	out, err := program(dir, name, args...)
 	require.NoError(r.t, err, out)
 	return out
@@ -127,7 +126,6 @@ func (r *repository) release(args ...string) (string, error) {
 }
 
 func (r *repository) refused(why string, args ...string) {
-	r.t.Helper()
 	before := r.git("show-ref")
 	out, err := r.release(args...)
 	require.Error(r.t, err, out)
@@ -250,7 +248,6 @@ func releasedModules(t *testing.T) map[string]string {
 // listAlone has the go command look for all that the module in dir needs, with a go.mod beside the real one
 // in which its siblings are replaced by their directories here.
 func listAlone(t *testing.T, dir string, siblings map[string]string, change func(string) string) (string, error) {
-	t.Helper()
 	here, err := filepath.Abs("..")
 	require.NoError(t, err)
 	mod := filepath.Join(t.TempDir(), "go.mod")

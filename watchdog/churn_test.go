@@ -14,7 +14,6 @@ import (
 
 // checkHeap: no entry is before its parent, and each lease knows its place.
 func checkHeap(t *testing.T, h *leases) {
-	t.Helper()
 	for i, e := range h.entries {
 		require.Equal(t, i+1, e.l.place[h.kind])
 		if i > 0 {
@@ -26,7 +25,6 @@ func checkHeap(t *testing.T, h *leases) {
 // churn applies one operation per byte: a lease from a small set is put somewhere, or removed, or
 // the first is taken. It compares with a map.
 func churn(t *testing.T, ops []byte) {
-	t.Helper()
 	for _, kind := range []int{ends, turns} {
 		h := leases{kind: kind}
 		all := make([]Lease, 16)

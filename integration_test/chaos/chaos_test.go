@@ -279,7 +279,6 @@ func (j *job) actors(cfg workload.Config, c *holdfast.Client, rec *history.Recor
 
 // census asks of each semaphore that was used how many of its permits are free, when nobody has any.
 func census(tb testing.TB, t *target, ops []history.Op) []history.Op {
-	tb.Helper()
 	names := make(map[string]bool)
 	for _, o := range ops {
 		if o.Of == history.Permits {

@@ -312,7 +312,6 @@ func (t *target) proxies(tb testing.TB) (list []*faultproxy.Proxy, byAddr map[st
 // keys are the keys of one node of the kind that locks are, those of queues, and those without a
 // time to live.
 func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) {
-	tb.Helper()
 	list, _ := n.Command(tb, "KEYS", "*").([]any)
 	for _, k := range list {
 		key := k.(string)

@@ -101,7 +101,6 @@ func (n news) Write(p []byte) (int, error) {
 // abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it
 // was sent.
 func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Action) (sent []string) {
-	l.Helper()
 	rule := l.next(lua.Acquire, fault)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -127,7 +126,6 @@ func (l *lab) caught(s *lua.Script) (all [][]string) {
 
 // send sends a command as it was caught.
 func (l *lab) send(args []string) {
-	l.Helper()
 	words := make([]any, len(args))
 	for i, a := range args {
 		words[i] = a
@@ -255,7 +253,6 @@ var fairDefences = []proof{
 
 // queue are the owners in the queue.
 func (l *lab) queue() []string {
-	l.Helper()
 	list, err := l.direct.LRange(context.Background(), "redisson_lock_queue:"+name, 0, -1).Result()
 	require.NoError(l, err)
 	return list

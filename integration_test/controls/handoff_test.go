@@ -38,7 +38,6 @@ func queued() (n int) {
 
 // stand has a waiter of the holder's client stand behind it.
 func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
-	l.Helper()
 	before := queued()
 	granted := l.background(m, ctx)
 	require.True(l, l.within(patience, func() bool { return queued() > before }))
@@ -47,7 +46,6 @@ func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
 
 // listen has the server see somebody who waits for the lock in another client.
 func (l *lab) listen() *redis.PubSub {
-	l.Helper()
 	sub := l.direct.Subscribe(l.Context(), channel)
 	l.Cleanup(func() { _ = sub.Close() })
 	_, err := sub.Receive(l.Context())
@@ -64,7 +62,6 @@ func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 // look has a holder ask the server, instead of handing the lock on at once: it waits until that
 // time is over.
 func (l *lab) look() {
-	l.Helper()
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
 	require.True(l, l.within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
 }

@@ -19,7 +19,6 @@ import (
 )
 
 func open(t *testing.T, driver, dsn string) *sql.DB {
-	t.Helper()
 	db, err := sql.Open(driver, dsn)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
@@ -34,7 +33,6 @@ type store struct {
 }
 
 func newStore(t *testing.T, db *sql.DB, table string) *store {
-	t.Helper()
 	g, err := fence.NewSQL(table)
 	require.NoError(t, err)
 	s := &store{t, db, g}
@@ -48,13 +46,11 @@ func newStore(t *testing.T, db *sql.DB, table string) *store {
 }
 
 func (s *store) exec(statement string, args ...any) {
-	s.Helper()
 	_, err := s.db.ExecContext(s.Context(), statement, args...)
 	require.NoError(s, err, statement)
 }
 
 func (s *store) begin(level sql.IsolationLevel) *sql.Tx {
-	s.Helper()
 	tx, err := s.db.BeginTx(s.Context(), &sql.TxOptions{Isolation: level})
 	require.NoError(s, err)
 	s.Cleanup(func() { _ = tx.Rollback() }) // if the test broke off
@@ -75,7 +71,6 @@ func (s *store) write(ctx context.Context, tx *sql.Tx, resource string, token ui
 
 // once writes in a transaction of its own.
 func (s *store) once(resource string, token uint64) error {
-	s.Helper()
 	tx := s.begin(sql.LevelDefault)
 	if err := s.write(s.Context(), tx, resource, token, true); err != nil {
 		require.NoError(s, tx.Rollback())
@@ -85,7 +80,6 @@ func (s *store) once(resource string, token uint64) error {
 }
 
 func (s *store) value(resource string) (value uint64) {
-	s.Helper()
 	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1",
 		resource).Scan(&value))
 	return value
@@ -93,7 +87,6 @@ func (s *store) value(resource string) (value uint64) {
 
 // requireStale: refused, with both tokens.
 func requireStale(t *testing.T, err error, resource string, token, last uint64) {
-	t.Helper()
 	require.ErrorIs(t, err, fence.ErrStale)
 	var stale *fence.StaleError
 	require.ErrorAs(t, err, &stale)
@@ -160,7 +153,6 @@ func TestPostgres(t *testing.T) {
 
 // answers is what one transaction after another is told.
 func (s *store) answers() {
-	s.Helper()
 	require.NoError(s, s.once("a", 11), "the first")
 	require.NoError(s, s.once("a", 11), "an equal one")
 	require.NoError(s, s.once("a", 13), "a greater one")
@@ -289,7 +281,6 @@ func (s *store) snapshot(level sql.IsolationLevel) {
 // for the token.
 func ownColumn(t *testing.T, db *sql.DB) {
 	exec := func(statement string, args ...any) (changed int64) {
-		t.Helper()
 		result, err := db.ExecContext(t.Context(), statement, args...)
 		require.NoError(t, err)
 		changed, err = result.RowsAffected()

@@ -206,7 +206,6 @@ type row struct{ what, ops, fails string }
 
 // judge checks that each history fails the checks that it is to fail, and no other.
 func judge(t *testing.T, f Family, rows []row) {
-	t.Helper()
 	for _, r := range rows {
 		require.ElementsMatch(t, strings.FieldsFunc(r.fails, func(r rune) bool { return r == ',' }), checks(story(f, r.ops)), r.what)
 	}

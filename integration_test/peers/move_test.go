@@ -123,7 +123,6 @@ func TestMoveFromAdvisory(t *testing.T) {
 
 // newClient makes a client of the library, closed at the end of the test.
 func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	t.Helper()
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -201,7 +200,6 @@ func (s *storm) run(sides ...side) {
 
 // exclude runs both sides until each has had its shares, and never were two inside.
 func exclude(t *testing.T, rdb *redis.Client, busy func(error) bool, sides ...side) {
-	t.Helper()
 	s := &storm{T: t, rdb: rdb, refuse: busy, enough: func(s *storm) bool {
 		return s.done[0].Load() >= shares && s.done[1].Load() >= shares
 	}}

@@ -233,7 +233,6 @@ func (s *story) scripts() (n int64) {
 
 // interrupt has a thread wait, and interrupts it.
 func (s *story) interrupt(t *Thread) {
-	s.Helper()
 	p := s.javaWaits(t, "lockInterruptibly")
 	s.until("it sleeps, and is woken", func() bool {
 		t.Interrupt(s.T)

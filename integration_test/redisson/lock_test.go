@@ -154,7 +154,6 @@ func watchdogs(s *story) {
 // renewals tries again and again until the lease has been renewed four times, which takes longer
 // than it is.
 func (s *story) renewals(try func()) {
-	s.Helper()
 	last, seen := time.Duration(0), 0
 	pace := time.NewTicker(20 * time.Millisecond) // a renewal is seen for the rest of its third of the lease
 	defer pace.Stop()
@@ -200,7 +199,6 @@ func force(s *story) {
 // ours, J Redisson's, of the two clients in turn. It returns the queue, and a function that waits
 // for all of them and returns the order in which they were granted the lock. Each unlocks at once.
 func (s *story) line(first int, text string) (want []string, granted func() []string) {
-	s.Helper()
 	var mu sync.Mutex
 	var order []string
 	var group sync.WaitGroup // of these alone
@@ -236,7 +234,6 @@ func (s *story) line(first int, text string) (want []string, granted func() []st
 		place <- owner
 	}
 	return want, func() []string {
-		s.Helper()
 		done := make(chan struct{})
 		go func() { group.Wait(); close(done) }()
 		select {

@@ -98,13 +98,11 @@ func latchInTwoSlots(s *story) {
 
 // side asks for one of the two sides of a read-write lock.
 func (s *story) side(t *Thread, side, op string) Reply {
-	s.Helper()
 	return t.Do(s.T, Ask{Op: op, Kind: side, Name: s.name})
 }
 
 // holders is how many hold it.
 func (s *story) holders() int {
-	s.Helper()
 	state, err := rwlock.New(s.ours[1], s.name).State(s.ctx)
 	require.NoError(s, err)
 	return len(state.Holders)

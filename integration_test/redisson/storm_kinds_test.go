@@ -68,7 +68,6 @@ func javaKinds(start func(name func(*rand.Rand) string) actor) (all []theirs) {
 // set makes what has to be there before Redisson uses it: the number of permits, and a token for
 // readers.
 func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
-	t.Helper()
 	for _, name := range permitNames {
 		r := j.Do(t, Ask{Op: "trySetPermits", Kind: "permits", Name: name, N: stormPermits})
 		require.True(t, r.Yes())
@@ -83,7 +82,6 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 // census asks how many permits are free when all have given back theirs. What was handed to one of
 // ours as it left comes back in the background.
 func (st *storm) census(t *testing.T, c *holdfast.Client) {
-	t.Helper()
 	rec := st.recorder()
 	for _, name := range permitNames {
 		await(Patience, func() bool {

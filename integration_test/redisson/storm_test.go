@@ -84,7 +84,6 @@ const (
 )
 
 func newStorm(t *testing.T, top topology.Topology) *storm {
-	t.Helper()
 	start := time.Now()
 	st := &storm{
 		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: top.Admin(t),
@@ -122,7 +121,6 @@ func newStorm(t *testing.T, top topology.Topology) *storm {
 
 // isRedisson checks that a client locks something, and has it set what the storm needs.
 func (st *storm) isRedisson(t *testing.T, c *Client) {
-	t.Helper()
 	j, lock := c.Thread(t), Ask{Op: "lock", Kind: kinds[0].theirs, Name: "real"}
 	require.NoError(t, j.Do(t, lock).Err())
 	require.Equal(t, int64(1), st.rdb.Exists(t.Context(), lock.Name).Val(), "it is Redisson")
@@ -139,7 +137,6 @@ func (st *storm) recorder() *history.Recorder {
 
 // of makes the actors of a client of Redisson's.
 func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.Rand) {
-	t.Helper()
 	rec := st.recorder()
 	mortal, lease := number == doomedClient, stormLease
 	if mortal {
@@ -278,7 +275,6 @@ func (st *storm) lacking() (list []string) {
 
 // undisturbed checks that both sides had their share of every name, and what they wanted.
 func (st *storm) undisturbed(t *testing.T, ops []history.Op) {
-	t.Helper()
 	failed := map[string]int{}
 	for _, o := range ops {
 		switch {

@@ -84,7 +84,6 @@ func (v *victim) connect() redis.UniversalClient {
 
 // startVictim starts the process and returns the id of its client and what kills it.
 func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill func()) {
-	t.Helper()
 	v.Mode, v.Addrs = top.Kind().String(), topology.Addrs(top)
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
@@ -280,7 +279,6 @@ func javaStops(s *story) {
 
 // renewed waits until another lock of a thread has been renewed: so much time its watchdog has had.
 func (s *story) renewed(j *Thread) {
-	s.Helper()
 	name := s.name + ":beside"
 	require.NoError(s, j.Do(s.T, Ask{Op: "lock", Kind: s.theirs, Name: name}).Err())
 	last := time.Duration(0)

@@ -80,7 +80,6 @@ var shared struct {
 // Shared returns the worker that the tests of a package share, started at the first call. It is
 // stopped by [StopShared]. What kills or stops a worker uses [Start].
 func Shared(tb testing.TB) *Worker {
-	tb.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.tried {
@@ -102,7 +101,6 @@ func StopShared() {
 
 // Start starts a worker for one test, which is killed when that ends.
 func Start(tb testing.TB) *Worker {
-	tb.Helper()
 	booting.Lock()
 	defer booting.Unlock()
 	w, err := start()

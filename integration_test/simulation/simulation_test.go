@@ -90,7 +90,6 @@ func replay(t *testing.T, seed uint64) string {
 
 // run runs a world in a bubble of its own.
 func run(t *testing.T, w *World) (r Result) {
-	t.Helper()
 	synctest.Test(t, func(*testing.T) { r = w.Run() })
 	return r
 }

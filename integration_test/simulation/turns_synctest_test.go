@@ -137,7 +137,6 @@ type scene struct {
 
 // play has a test say what happens to so many clients.
 func play(t *testing.T, clients int, act func(s *scene)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		s := &scene{World: bare(Settings{Seed: 1, Actors: 4, Latency: 100 * time.Microsecond}), t: t}
 		for number := range clients {

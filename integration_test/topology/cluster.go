@@ -23,28 +23,23 @@ func (t *cluster) Serving(tb testing.TB, key string) Node { return t.c.Master(tb
 // Connect leaves the interval at which go-redis reloads the map of slots at its default of a
 // minute, as users do.
 func (t *cluster) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return closing(tb, redis.NewClusterClient(options(t.c.Addrs(), change).Cluster()))
 }
 
 func (t *cluster) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return t.Connect(tb, asDefault(change)...)
 }
 
 func (t *cluster) Failover(tb testing.TB, key string) Node {
-	tb.Helper()
 	return t.c.Switch(tb, key)
 }
 
 func (t *cluster) KillServing(tb testing.TB, key string) Node {
-	tb.Helper()
 	_, promoted := t.c.KillMaster(tb, key)
 	return promoted
 }
 
 func (t *cluster) LoseWrites(tb testing.TB, key string, during func()) Node {
-	tb.Helper()
 	t.c.AwaitReplicas(tb.Context(), tb, key)
 	master := t.c.Master(tb, key)
 	replicas := t.c.Replicas(tb, key)
@@ -59,12 +54,10 @@ func (t *cluster) LoseWrites(tb testing.TB, key string, during func()) Node {
 }
 
 func (t *cluster) Reshard(tb testing.TB, key string) {
-	tb.Helper()
 	t.c.MoveSlot(tb, key, t.other(tb, key))
 }
 
 func (t *cluster) BeginReshard(tb testing.TB, key string) *redistest.Move {
-	tb.Helper()
 	return t.c.BeginMove(tb, key, t.other(tb, key))
 }
 
@@ -91,25 +84,21 @@ func (t *sentinel) Nodes() []Node                        { return processes(t.s.
 func (t *sentinel) Serving(tb testing.TB, _ string) Node { return t.s.Primary(tb) }
 
 func (t *sentinel) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	o := options(t.s.Addrs(), change)
 	o.MasterName = redistest.SentinelMaster
 	return closing(tb, redis.NewFailoverClient(o.Failover()))
 }
 
 func (t *sentinel) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return t.Connect(tb, asDefault(change)...)
 }
 
 func (t *sentinel) Failover(tb testing.TB, _ string) Node {
-	tb.Helper()
 	t.s.AwaitReplica(tb.Context(), tb)
 	return t.s.Failover(tb)
 }
 
 func (t *sentinel) KillServing(tb testing.TB, _ string) Node {
-	tb.Helper()
 	t.s.ReplaceSilent()
 	old := t.s.Primary(tb)
 	old.Kill()
@@ -117,7 +106,6 @@ func (t *sentinel) KillServing(tb testing.TB, _ string) Node {
 }
 
 func (t *sentinel) LoseWrites(tb testing.TB, _ string, during func()) Node {
-	tb.Helper()
 	t.s.AwaitReplica(tb.Context(), tb)
 	primary := t.s.Primary(tb)
 	var replicas []*redistest.Server
@@ -146,7 +134,6 @@ func (t *replicated) Nodes() []Node                       { return processes(t.r
 func (t *replicated) Serving(_ testing.TB, _ string) Node { return t.r.Primary() }
 
 func (t *replicated) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return connectTo(tb, t.r.Nodes[0].Addr(), append([]Change{moving(func() Node { return t.r.Primary() })}, change...))
 }
 
@@ -161,24 +148,20 @@ func moving(primary func() Node) Change {
 }
 
 func (t *replicated) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return t.Connect(tb, asDefault(change)...)
 }
 
 func (t *replicated) Failover(tb testing.TB, _ string) Node {
-	tb.Helper()
 	t.r.AwaitReplicas(tb.Context(), tb)
 	return t.r.Failover(tb)
 }
 
 func (t *replicated) KillServing(tb testing.TB, _ string) Node {
-	tb.Helper()
 	t.r.Primary().Kill()
 	return t.r.Failover(tb)
 }
 
 func (t *replicated) LoseWrites(tb testing.TB, _ string, during func()) Node {
-	tb.Helper()
 	t.r.AwaitReplicas(tb.Context(), tb)
 	for _, s := range t.r.Replicas() {
 		t.r.Detach(tb, s)
@@ -195,16 +178,13 @@ type Replicator interface {
 }
 
 func (t *replicated) AwaitReplicas(tb testing.TB, _ string) {
-	tb.Helper()
 	t.r.AwaitReplicas(tb.Context(), tb)
 }
 
 func (t *sentinel) AwaitReplicas(tb testing.TB, _ string) {
-	tb.Helper()
 	t.s.AwaitReplica(tb.Context(), tb)
 }
 
 func (t *cluster) AwaitReplicas(tb testing.TB, key string) {
-	tb.Helper()
 	t.c.AwaitReplicas(tb.Context(), tb, key)
 }

@@ -164,12 +164,10 @@ func (s *servers) Nodes() []Node                       { return s.nodes }
 func (s *servers) Serving(_ testing.TB, _ string) Node { return s.nodes[0] }
 
 func (s *servers) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return connectTo(tb, s.nodes[0].Addr(), change)
 }
 
 func (s *servers) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	tb.Helper()
 	return s.Connect(tb, asDefault(change)...)
 }
 

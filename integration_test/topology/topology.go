@@ -143,7 +143,6 @@ func closing[C redis.UniversalClient](tb testing.TB, rdb C) C {
 
 // connectTo returns a client of one address.
 func connectTo(tb testing.TB, addr string, change []Change) redis.UniversalClient {
-	tb.Helper()
 	return closing(tb, redis.NewClient(options([]string{addr}, change).Simple()))
 }
 

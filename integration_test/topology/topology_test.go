@@ -21,7 +21,6 @@ func TestMain(m *testing.M) {
 
 // mutex is a lock of a client of its own, which is closed at the end of the test.
 func mutex(t *testing.T, rdb redis.UniversalClient, name string) *rlock.Mutex {
-	t.Helper()
 	c, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -30,15 +29,13 @@ func mutex(t *testing.T, rdb redis.UniversalClient, name string) *rlock.Mutex {
 
 // within is a context for one step.
 func within(t *testing.T) context.Context {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 // refused lists what the servers refused to the user.
-func refused(t *testing.T, top Topology) (entries []any) {
-	t.Helper()
+func refused(top Topology) (entries []any) {
 	for _, n := range top.Nodes() {
 		if log, err := n.Try("ACL", "LOG"); err == nil { // some nodes may be dead
 			entries = append(entries, log.([]any)...)
@@ -55,9 +52,9 @@ func TestEveryTopologyStarts(t *testing.T) {
 		h, err := mutex(t, top.Connect(t), "name").Lock(within(t))
 		require.NoError(t, err)
 		require.NoError(t, h.Unlock(within(t)))
-		require.Empty(t, refused(t, top), "the rule allows what the library sends")
+		require.Empty(t, refused(top), "the rule allows what the library sends")
 		require.ErrorContains(t, top.Connect(t).Keys(t.Context(), "*").Err(), "NOPERM")
-		require.NotEmpty(t, refused(t, top), "the control: a refusal is seen")
+		require.NotEmpty(t, refused(top), "the control: a refusal is seen")
 		require.NoError(t, top.Admin(t).Set(t.Context(), "k", "v", time.Minute).Err())
 		require.Equal(t, "v", top.Serving(t, "k").Command(t, "GET", "k"))
 	})

@@ -18,7 +18,6 @@ import (
 var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election", "redlock"}
 
 func needsOld(t *testing.T) {
-	t.Helper()
 	if programs.missing != nil {
 		redistest.Unavailable(t, "no earlier version to run beside: "+programs.missing.Error())
 	}
@@ -26,7 +25,6 @@ func needsOld(t *testing.T) {
 
 // eachWay runs a test for some kinds, with the earlier version first, and with this one first.
 func eachWay(t *testing.T, kinds []string, test func(t *testing.T, at place, kind, one, other string)) {
-	t.Helper()
 	needsOld(t)
 	single, several := newPlace(t, "rlock"), newPlace(t, "redlock")
 	for _, kind := range kinds {
@@ -106,7 +104,6 @@ func longer(t *testing.T, story func(name string, lease time.Duration) (told boo
 // slow reports whether the holder has lost the lock, which nobody took from it. Then it has to know, and not to have
 // trusted it any more when the other one was granted it.
 func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *process) bool {
-	t.Helper()
 	if len(a.lines)+len(b.lines) == 0 {
 		return false
 	}
@@ -149,7 +146,6 @@ func TestToldControl(t *testing.T) {
 // hearsOnly waits until one who waits has asked the server so often, and makes what it waits for so, without a word:
 // it does not notice. Then it is told.
 func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks string, times int64) {
-	t.Helper()
 	rdb := srv.Client(t)
 	waits(t, rdb, name)
 	require.Eventually(t, func() bool { return srv.CommandCalls(t)[asks] >= times }, patience, 5*time.Millisecond)
@@ -161,7 +157,6 @@ func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks
 
 // channelOf is where those listen who wait for a lock or latch.
 func channelOf(t *testing.T, rdb *redis.Client, name string) string {
-	t.Helper()
 	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
 	require.Len(t, channels, 1)
 	return channels[0]
@@ -193,7 +188,6 @@ func TestToldQuorumControl(t *testing.T) {
 
 // overhear waits until somebody listens for a lock or latch, and listens there too.
 func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
-	t.Helper()
 	waits(t, rdb, name)
 	sub := rdb.Subscribe(t.Context(), channelOf(t, rdb, name))
 	t.Cleanup(func() { _ = sub.Close() })
@@ -205,7 +199,6 @@ func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Messag
 // overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
 // the latter listens.
 func overheard(t *testing.T, at place, one, other string, lease time.Duration) (a, b *process, said func() int) {
-	t.Helper()
 	var heard []<-chan *redis.Message
 	a = start(t, one, at.addr(), "redlock", t.Name(), lease.String(), "hold")
 	a.held()
@@ -225,7 +218,6 @@ func overheard(t *testing.T, at place, one, other string, lease time.Duration) (
 
 // passes waits until so much time has passed at the server, or one of some processes says something.
 func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process) {
-	t.Helper()
 	from := rdb.Time(t.Context()).Val()
 	require.Eventually(t, func() bool {
 		now, err := rdb.Time(t.Context()).Result()
@@ -235,7 +227,6 @@ func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process
 
 // waits waits until somebody is subscribed to what wakes the waiters of a lock, or one of some processes says something.
 func waits(t *testing.T, rdb *redis.Client, name string, unless ...*process) {
-	t.Helper()
 	require.Eventually(t, func() bool {
 		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
 		return err == nil && len(plain) > 0 || anything(unless)
@@ -294,7 +285,6 @@ func storm(t *testing.T, kind, old, present string) (tokens []uint64, said strin
 const opened = "0"
 
 func asks(t *testing.T, program string, srv *redistest.Server, name string) *process {
-	t.Helper()
 	return start(t, program, srv.Addr(), "latch", name, patience.String(), "ask")
 }
 

@@ -23,7 +23,6 @@ import (
 )
 
 func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	t.Helper()
 	c, err := holdfast.New(rdb, &holdfast.Options{Lease: 6 * time.Second}) // who lost a lock learns of it soon
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -32,7 +31,6 @@ func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
 
 // serve serves the page below a path, and is quick.
 func serve(t *testing.T, rdb redis.UniversalClient, opts holdfastweb.Options) (url string) {
-	t.Helper()
 	opts.Share, opts.Every = 0.5, 100*time.Millisecond
 	page, err := holdfastweb.New(rdb, &opts)
 	require.NoError(t, err)

@@ -30,7 +30,6 @@ var shots = flag.String("shots", "", "a directory for the screenshots of the doc
 
 // scene makes locks of every kind, some of which have been held for a while.
 func scene(t *testing.T, srv *redistest.Server) {
-	t.Helper()
 	rdb, ctx := srv.Client(t), t.Context()
 	var clients []*holdfast.Client
 	for _, label := range []string{"api-7f9c, orders", "worker-2, reports", ""} {

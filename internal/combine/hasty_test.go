@@ -16,7 +16,6 @@ import (
 
 // startHasty is start for a caller in haste.
 func (b *busy) startHasty(ctx context.Context, name string) {
-	b.t.Helper()
 	before := b.gathered()
 	cmd := command(ctx, "set", name, "1")
 	go func() {

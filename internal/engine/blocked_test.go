@@ -44,7 +44,6 @@ func TestBlockedByAnotherWait(t *testing.T) {
 // crowded are the long waits that are looked at of a client in which hundreds only wait, and have come before one
 // whose caller has another lock.
 func crowded(t *testing.T) (holding int) {
-	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()
 	c, err := New(rdb, nil)

@@ -66,7 +66,6 @@ func (l *logged) Handle(context.Context, slog.Record) error {
 }
 
 func newPresence(t *testing.T) (p *presence, k *taken, busy *atomic.Bool, log *logged) {
-	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
 	k, busy, log = &taken{}, &atomic.Bool{}, &logged{Handler: slog.DiscardHandler}

@@ -16,7 +16,6 @@ import (
 
 // inBubble runs what takes time in a bubble, where that is exact and free.
 func inBubble(t *testing.T, name string, do func(t *testing.T, p *pulse)) {
-	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { do(t, &pulse{}) })
 	})

@@ -30,19 +30,16 @@ func (w *Work) Do(ctx context.Context) error {
 
 // Begun waits until somebody does it.
 func (w *Work) Begun(t *testing.T) {
-	t.Helper()
 	Receive(t, "the job", w.began)
 }
 
 // Ended waits until the context of who does it has ended, and returns why.
 func (w *Work) Ended(t *testing.T) error {
-	t.Helper()
 	return Receive(t, "the end of the job's context", w.ended)
 }
 
 // Lost waits until somebody does it, has him lose the lock, and demands that he is told.
 func (w *Work) Lost(t *testing.T, name string) {
-	t.Helper()
 	w.Begun(t)
 	Lose(t, name)
 	require.ErrorIs(t, w.Ended(t), holdfast.ErrLost)
@@ -50,7 +47,6 @@ func (w *Work) Lost(t *testing.T, name string) {
 
 // Unreachable makes a participant whose server is gone.
 func Unreachable(t *testing.T) *holdfast.Client {
-	t.Helper()
 	srv := redistest.Start(t)
 	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	require.NoError(t, err)

@@ -20,7 +20,6 @@ import (
 // restarted has a client ask a server before and after that was started anew, and returns how many
 // connections it made.
 func restarted(t *testing.T, change func(*Proxy)) (dials int64) {
-	t.Helper()
 	s := redistest.Start(t)
 	p := New(t, s.Addr())
 	change(p)

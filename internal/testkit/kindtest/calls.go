@@ -24,13 +24,11 @@ type Acquire func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold,
 
 // Lock takes a lock that is free, or about to be, under the context of the test.
 func Lock(tb testing.TB, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	tb.Helper()
 	return Take(tb.Context(), tb, l.Lock, opts...)
 }
 
 // Take acquires what is free, or about to be.
 func Take(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfast.Option) *holdfast.Hold {
-	tb.Helper()
 	h, err := acquire(ctx, opts...)
 	require.NoError(tb, err)
 	return h
@@ -38,7 +36,6 @@ func Take(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfast.
 
 // Unlock gives holds back, in this order.
 func Unlock(tb testing.TB, holds ...*holdfast.Hold) {
-	tb.Helper()
 	for _, h := range holds {
 		require.NoError(tb, h.Unlock(context.WithoutCancel(tb.Context())))
 	}
@@ -56,7 +53,6 @@ func Unheard(ctx context.Context, h *holdfast.Hold) error {
 
 // Ended waits until the context of a hold ends, and returns why.
 func Ended(tb testing.TB, h *holdfast.Hold) error {
-	tb.Helper()
 	select {
 	case <-h.Context().Done():
 		return context.Cause(h.Context())
@@ -96,7 +92,6 @@ func (p *Pending) Over() bool {
 
 // Result waits for what came of it.
 func (p *Pending) Result() (*holdfast.Hold, error) {
-	p.tb.Helper()
 	select {
 	case <-p.done:
 		return p.hold, p.err
@@ -108,7 +103,6 @@ func (p *Pending) Result() (*holdfast.Hold, error) {
 
 // Hold waits for the grant.
 func (p *Pending) Hold() *holdfast.Hold {
-	p.tb.Helper()
 	h, err := p.Result()
 	require.NoError(p.tb, err)
 	return h
@@ -116,7 +110,6 @@ func (p *Pending) Hold() *holdfast.Hold {
 
 // Err waits for the error.
 func (p *Pending) Err() error {
-	p.tb.Helper()
 	h, err := p.Result()
 	require.Nil(p.tb, h, "granted")
 	return err
@@ -124,7 +117,6 @@ func (p *Pending) Err() error {
 
 // First waits until one of several is over, and returns which.
 func First(tb testing.TB, calls ...*Pending) (i int) {
-	tb.Helper()
 	require.Eventually(tb, func() bool {
 		i = slices.IndexFunc(calls, (*Pending).Over)
 		return i >= 0
@@ -134,7 +126,6 @@ func First(tb testing.TB, calls ...*Pending) (i int) {
 
 // InTurn lets all who wait have the lock, in whatever order they come.
 func InTurn(tb testing.TB, inside func(h *holdfast.Hold), calls ...*Pending) {
-	tb.Helper()
 	for len(calls) > 0 {
 		i := First(tb, calls...)
 		h := calls[i].Hold()
@@ -146,7 +137,6 @@ func InTurn(tb testing.TB, inside func(h *holdfast.Hold), calls ...*Pending) {
 
 // Refused demands that somebody else has what is asked for, and returns what the caller is told.
 func Refused(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfast.Option) error {
-	tb.Helper()
 	_, err := acquire(ctx, opts...)
 	require.ErrorIs(tb, err, holdfast.ErrNotAcquired)
 	return err
@@ -159,13 +149,11 @@ const Patience = 20 * time.Second
 
 // Eventually waits for a condition; a test that needs it to hold says so with what.
 func Eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
 	require.Eventually(t, cond, Patience, 2*time.Millisecond, what)
 }
 
 // Receive waits for a value, and names it by what if it does not come.
 func Receive[T any](t testing.TB, what string, c <-chan T) T {
-	t.Helper()
 	select {
 	case v := <-c:
 		return v
@@ -177,7 +165,6 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 
 // NewClient makes a client of the library on a Redis client, closed at the end of the test.
 func NewClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
 	c, err := holdfast.New(rdb, opts)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -186,7 +173,6 @@ func NewClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) 
 
 // Shared makes a client of the library on the package's server.
 func Shared(t testing.TB, opts *holdfast.Options) (*holdfast.Client, *redis.Client) {
-	t.Helper()
 	rdb := redistest.Shared(t).Client(t)
 	return NewClient(t, rdb, opts), rdb
 }
@@ -200,7 +186,6 @@ func UniqueName(t testing.TB) string { return fmt.Sprintf("%s:%d", t.Name(), nam
 
 // Behind makes a Redis client behind a proxy. It gives a silent connection up after read.
 func Behind(t testing.TB, addr string, read time.Duration, hooks ...redis.Hook) (*redis.Client, *faultproxy.Proxy) {
-	t.Helper()
 	proxy := faultproxy.New(t, addr)
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = read })
 	return Hooked(rdb, hooks...), proxy
@@ -226,7 +211,6 @@ func Script(s script) func(args []string) bool { return faultproxy.Script(s.Hash
 
 // Load makes scripts known to a server, so that each call of them is one request.
 func Load[S script](t testing.TB, rdb *redis.Client, scripts ...S) {
-	t.Helper()
 	for _, s := range scripts {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), s.Text()).Err())
 	}
@@ -244,7 +228,6 @@ func EachFault(t *testing.T, test func(t *testing.T, fault faultproxy.Action)) {
 
 // Strike has the next sending of a script meet a fault, and demands that it has when the test ends.
 func Strike(t *testing.T, proxy *faultproxy.Proxy, s script, fault faultproxy.Action) {
-	t.Helper()
 	proxy.Clear()
 	rule := proxy.On(Script(s), 1, fault)
 	t.Cleanup(func() { require.Equal(t, 1, rule.Count(), s.Name()) })

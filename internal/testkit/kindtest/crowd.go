@@ -57,7 +57,6 @@ type room struct {
 
 // Meet returns what went wrong: an operation failed, two were inside, or the server said something else.
 func (c Crowd) Meet(t *testing.T, fault Fault) error {
-	t.Helper()
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
 	ctx, leave := context.WithCancel(t.Context())

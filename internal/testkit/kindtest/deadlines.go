@@ -138,7 +138,6 @@ func (s *subject) bounded() []bounded {
 
 // frozenBy makes the calls of participants with a ReadTimeout, whose servers answered so late before.
 func (s *subject) frozenBy(read, late time.Duration) (calls []*frozen) {
-	s.Helper()
 	for _, op := range s.bounded() {
 		if s.kind.Once && op.again {
 			continue

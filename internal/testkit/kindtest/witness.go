@@ -191,7 +191,6 @@ func (w *later) String() string { return (*Witness)(w).Wrong().Error() }
 
 // calls waits for the ends of all grants that an observer has heard of so far, and returns the calls.
 func (s *subject) told(w *Witness) []Call {
-	s.Helper()
 	s.eventually("every end is told", func() bool { return w.Wrong() == nil })
 	return w.Calls()
 }

@@ -264,7 +264,6 @@ func TestEachSwitchHasARow(t *testing.T) {
 
 // known are the names of the switches.
 func known(t *testing.T) (names []string) {
-	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, switches, "defence.go"), nil, 0)
 	require.NoError(t, err)
 	for _, d := range f.Decls {
@@ -322,7 +321,6 @@ func TestAControlCanFail(t *testing.T) {
 
 // staying runs a control in programs whose switches are there, and switch nothing.
 func staying(t *testing.T, root, control string) (out string, err error) {
-	t.Helper()
 	list := rows(defences)
 	for i := range list {
 		list[i].mutated = strings.NewReplacer("OFF", "(OFF && false)", ".Off()", ".Off() && false").Replace(list[i].mutated)

@@ -123,7 +123,6 @@ func (s *Server) Field(tb testing.TB, section, name string) string {
 // The reading itself is not counted in its own answer, and it leaves out what this package sent:
 // INFO and CONFIG RESETSTAT.
 func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
-	tb.Helper()
 	calls, _ := s.commandStats(tb)
 	return calls
 }
@@ -131,7 +130,6 @@ func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 // CommandTime returns for how long the server has worked for each command, by its own account; the
 // time of a script is that of what it calls, too.
 func (s *Server) CommandTime(tb testing.TB) map[string]time.Duration {
-	tb.Helper()
 	_, took := s.commandStats(tb)
 	return took
 }

@@ -53,7 +53,6 @@ func TLS(certs *Certs) Option { return func(c *config) { c.certs = certs } }
 
 // configure turns options into a config that names a binary.
 func configure(tb testing.TB, opts []Option) config {
-	tb.Helper()
 	var c config
 	for _, o := range opts {
 		o(&c)
@@ -69,7 +68,6 @@ func configure(tb testing.TB, opts []Option) config {
 
 // server makes a server that has not been started.
 func (c config) server(tb testing.TB, args ...string) *Server {
-	tb.Helper()
 	s := &Server{tb: tb, bin: c.bin, dir: tb.TempDir(), args: append(append([]string(nil), args...), c.args...),
 		certs: c.certs}
 	if c.clock {
@@ -109,7 +107,6 @@ func missing() string {
 
 // binary is Binary for a test that cannot go on without.
 func binary(tb testing.TB) string {
-	tb.Helper()
 	path, ok := Binary()
 	if !ok {
 		Unavailable(tb, missing())

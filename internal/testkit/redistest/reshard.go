@@ -18,7 +18,6 @@ type Move struct {
 
 // MoveSlot moves the slot of a key, with all keys in it, to another master, as resharding does.
 func (c *Cluster) MoveSlot(tb testing.TB, key string, to *Server) {
-	tb.Helper()
 	m := c.BeginMove(tb, key, to)
 	m.Keys(tb)
 	m.Finish(tb)
@@ -40,13 +39,11 @@ func (c *Cluster) BeginMove(tb testing.TB, key string, to *Server) *Move {
 
 // Key moves one key, if the source has it.
 func (m *Move) Key(tb testing.TB, name string) {
-	tb.Helper()
 	m.From.Command(tb, "MIGRATE", "127.0.0.1", strconv.Itoa(m.To.port), name, "0", "5000")
 }
 
 // Keys moves all keys that are in the slot now.
 func (m *Move) Keys(tb testing.TB) {
-	tb.Helper()
 	for {
 		keys, _ := m.From.Command(tb, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(m.Slot), "100").([]any)
 		if len(keys) == 0 {
@@ -104,7 +101,6 @@ func (m *Move) awaitEpochs(tb testing.TB) {
 
 // set tells a node the state of the slot.
 func (m *Move) set(tb testing.TB, s *Server, state string, other *Server) {
-	tb.Helper()
 	id, _ := other.Command(tb, "CLUSTER", "MYID").(string)
 	s.Command(tb, "CLUSTER", "SETSLOT", strconv.Itoa(m.Slot), state, id)
 }
@@ -172,7 +168,6 @@ func (c *Cluster) slot(tb testing.TB, key string) int64 {
 
 // Replicas are the nodes that stand by for the master of the key.
 func (c *Cluster) Replicas(tb testing.TB, key string) []*Server {
-	tb.Helper()
 	_, replicas := c.shard(tb, key)
 	return replicas
 }
@@ -235,7 +230,6 @@ func (c *Cluster) ReplaceSilent() {
 // KillMaster kills the master of the key's shard and returns when the others have put a replica in
 // its place, 2-3 s later. What the master had not replicated is lost.
 func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
-	tb.Helper()
 	c.ReplaceSilent()
 	killed = c.Master(tb, key)
 	killed.Kill()
@@ -288,7 +282,6 @@ func (c *Cluster) replica(tb testing.TB, key string) *Server {
 
 // AwaitReplicas waits until the replicas of the key's shard have everything its master has.
 func (c *Cluster) AwaitReplicas(ctx context.Context, tb testing.TB, key string) {
-	tb.Helper()
 	master, replicas := c.shard(tb, key)
 	awaitReplicas(ctx, tb, master, replicas)
 }

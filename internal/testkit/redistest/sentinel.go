@@ -87,7 +87,6 @@ func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 // Client returns a client that asks the Sentinels for the primary, closed when the test ends.
 // change may alter the options before use.
 func (s *Sentinel) Client(tb testing.TB, change ...func(*redis.FailoverOptions)) *redis.Client {
-	tb.Helper()
 	o := &redis.FailoverOptions{
 		MasterName:      SentinelMaster,
 		SentinelAddrs:   s.Addrs(),
@@ -179,7 +178,6 @@ func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server)
 
 // AwaitReplica waits until the replica has everything the primary has.
 func (s *Sentinel) AwaitReplica(ctx context.Context, tb testing.TB) {
-	tb.Helper()
 	primary := s.Primary(tb)
 	for _, n := range s.Nodes {
 		if n != primary {
@@ -200,7 +198,6 @@ type Replicated struct {
 // StartReplicated starts a primary with n replicas and waits until they follow. All are killed when
 // the test ends.
 func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
-	tb.Helper()
 	c := configure(tb, opts)
 	r := &Replicated{Nodes: []*Server{startServer(tb, c, replication...)}}
 	r.primary.Store(r.Nodes[0])
@@ -242,7 +239,6 @@ func (r *Replicated) Replicas() []*Server {
 // AwaitReplicas waits until every replica has everything that the primary has. A detached or dead
 // one never has.
 func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
-	tb.Helper()
 	awaitReplicas(ctx, tb, r.Primary(), r.Replicas())
 }
 
@@ -297,7 +293,6 @@ func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 // Connections to a former primary are given up when they break, or when it says that it is
 // read-only by now. change may alter the options before use.
 func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
-	tb.Helper()
 	return NewClient(tb, r.Primary().Addr(), append([]func(*redis.Options){func(o *redis.Options) {
 		dialer := net.Dialer{Timeout: 5 * time.Second}
 		o.Dialer = func(ctx context.Context, network, _ string) (net.Conn, error) {

@@ -123,7 +123,6 @@ func TestProgramsAreSortedAndOnce(t *testing.T) {
 
 // has waits until a client, which may still ask the server of before, has a key.
 func has(t *testing.T, rdb redis.Cmdable, key string) {
-	t.Helper()
 	require.Eventually(t, func() bool { return rdb.Get(t.Context(), key).Val() == "v" }, 3*patience, pollEvery)
 }
 
