@@ -3,7 +3,6 @@ package election_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -101,13 +100,7 @@ func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
 
 // next waits for the next one that is told.
 func (w *watched) next() election.Leader {
-	select {
-	case l := <-w.told:
-		return l
-	case <-time.After(patience):
-		require.Fail(w.t, "the observer is not told")
-		return election.Leader{}
-	}
+	return kindtest.Receive(w.t, "the observer is told", w.told)
 }
 
 // until skips what is told until a value.

@@ -48,13 +48,7 @@ func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
 
 // hears waits for an event.
 func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
-	select {
-	case d := <-a.heard:
-		return d
-	case <-time.After(patience):
-		require.Fail(t, "no deadlock was heard of")
-	}
-	return holdfast.DeadlockEvent{}
+	return kindtest.Receive(t, "a deadlock is heard of", a.heard)
 }
 
 // waitFor has a lock waited for until the function that it returns is called, which waits for the end.

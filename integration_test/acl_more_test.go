@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -119,12 +120,7 @@ func TestLabelWithTheRule(t *testing.T) {
 			}()
 		}
 		for range clients {
-			select {
-			case d := <-heard:
-				require.Equal(t, "who", d.Circle[1].Label)
-			case <-time.After(patience):
-				require.Fail(t, "nobody saw the deadlock")
-			}
+			require.Equal(t, "who", kindtest.Receive(t, "the deadlock is seen", heard).Circle[1].Label)
 		}
 		require.Equal(t, "who", srv.Client(t).Get(ctx, "holdfast_client:{"+clients[0].ID()+"}").Val())
 		end()

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -158,12 +159,7 @@ func TestQuorumClockWeakness(t *testing.T) {
 		for _, p := range apart {
 			p.Start()
 		}
-		select {
-		case <-h.Context().Done():
-		case <-time.After(patience):
-			t.Fatal("the first holder is not told")
-		}
-		require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+		require.ErrorIs(t, kindtest.Ended(t, h), holdfast.ErrLost)
 		require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 		require.NoError(t, next.Context().Err())
 		require.Equal(t, []string{next.Owner(), next.Owner(), next.Owner()}, holdersOf(ctx, rdbs, "weak")[2:])
@@ -241,12 +237,7 @@ func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
 	next := mustLock(t, rival)
 	require.NoError(t, h.Context().Err(), "the weakness: both are inside")
 	require.Greater(t, next.Token(), h.Token(), "the resource can tell them apart")
-	select {
-	case <-h.Context().Done():
-	case <-time.After(patience):
-		t.Fatal("the first holder is not told")
-	}
-	require.ErrorIs(t, context.Cause(h.Context()), holdfast.ErrLost)
+	require.ErrorIs(t, kindtest.Ended(t, h), holdfast.ErrLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
 	s, err := rival.State(t.Context())
 	require.NoError(t, err)

@@ -3,7 +3,6 @@ package latch_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -68,10 +67,5 @@ func waiting(ctx context.Context, l *latch.Latch, opts ...holdfast.Option) <-cha
 
 // open demands that somebody who waited was let in.
 func open(t testing.TB, c <-chan error) {
-	select {
-	case err := <-c:
-		require.NoError(t, err)
-	case <-time.After(patience):
-		require.FailNow(t, "it waits on")
-	}
+	require.NoError(t, kindtest.Receive(t, "it is let in", c))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -56,13 +57,7 @@ func newLooker(t testing.TB, rdb redis.UniversalClient, long time.Duration) *loo
 }
 
 func (l *looker) hears(t *testing.T) holdfast.SelfBlockEvent {
-	select {
-	case s := <-l.heard:
-		return s
-	case <-time.After(patience):
-		require.Fail(t, "nobody said so")
-	}
-	return holdfast.SelfBlockEvent{}
+	return kindtest.Receive(t, "somebody says so", l.heard)
 }
 
 // waitsFor has a name waited for until the returned function is called.

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -310,12 +311,7 @@ func TestLatch(t *testing.T) {
 			counting[left%2].does("count")
 			require.Equal(t, fmt.Sprint("left ", left), counting[left%2].says())
 		}
-		select {
-		case message := <-heard:
-			require.Equal(t, opened, message.Payload)
-		case <-time.After(patience):
-			t.Fatal("nobody says that it is open")
-		}
+		require.Equal(t, opened, kindtest.Receive(t, "it is open", heard).Payload)
 		for i, p := range counting {
 			require.Equal(t, "open", waiting[i].says())
 			p.does("wait")

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -154,3 +155,5 @@ func TestClassesOfWildFunctions(t *testing.T) {
 	require.Equal(t, `"a\xff"`, c.class("rlock", "a"))
 	require.Len(t, c.known, 1)
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }
