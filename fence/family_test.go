@@ -155,8 +155,7 @@ func TestTokensOfSeveral(t *testing.T) {
 	tokens := []uint64{of(all.Context(), orders.Name()), of(all.Context(), config.Name()), of(all.Context(), permits.Name())}
 	require.Greater(t, tokens[0], single.Token())
 	require.Equal(t, last.Token(), tokens[1], "it reads: the token is that of the last write")
-	state, err := orders.State(t.Context())
-	require.NoError(t, err)
+	state := kindtest.State(t, orders)
 	require.Equal(t, state.Token, tokens[0])
 	require.Equal(t, max(tokens[0], tokens[1], tokens[2]), all.Token())
 	require.ErrorIs(t, s.set(all.Context(), "which?"), fence.ErrSeveralLocks)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -162,8 +163,7 @@ func TestClassicIsNotKept(t *testing.T) {
 		for range 20 {
 			h := mustLock(t, m)
 			require.NoError(t, h.Unlock(t.Context()))
-			state, err := m.State(t.Context())
-			require.NoError(t, err)
+			state := kindtest.State(t, m)
 			require.Empty(t, state.Owner)
 		}
 	})

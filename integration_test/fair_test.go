@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -170,8 +171,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), mailbox).Val()[mailbox] == 0 },
 			patience, time.Millisecond)
 		require.NoError(t, h.Unlock(t.Context()))
-		s, err := m.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, m)
 		return queue[0], queue[dead], s.Owner
 	}
 	_, live, owner := unlock(t, nil)

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -133,8 +134,7 @@ func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name stri
 		require.Greater(t, h.Token(), last)
 		last = h.Token()
 		require.NoError(t, h.Unlock(t.Context()))
-		state, err := m.State(t.Context())
-		require.NoError(t, err)
+		state := kindtest.State(t, m)
 		return state.Owner == h.Owner()
 	}
 	if c, cluster := rdb.(*redis.ClusterClient); cluster && c.Do(t.Context(), "PUBSUB", "SHARDNUMSUB", "x").Err() != nil {

@@ -239,8 +239,7 @@ func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
 	require.Greater(t, next.Token(), h.Token(), "the resource can tell them apart")
 	require.ErrorIs(t, kindtest.Ended(t, h), holdfast.ErrLost)
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrLost)
-	s, err := rival.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, rival)
 	require.Equal(t, next.Owner(), s.Owner, "the second one's lock is not touched")
 	require.NoError(t, next.Unlock(t.Context()))
 }

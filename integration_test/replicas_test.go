@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -186,8 +187,7 @@ func TestFailoverAndReplicas(t *testing.T) {
 		require.NoError(t, err)
 		top.(topology.Killer).KillServing(t, "orders")
 		rival := rlock.New(newClient(t, top.Connect(t), nil), "orders")
-		s, err := rival.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, rival)
 		require.Equal(t, h.Owner(), s.Owner)
 		require.Equal(t, h.Token(), s.Token)
 		_, err = rival.TryLock(t.Context())

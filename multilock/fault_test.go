@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -86,9 +87,7 @@ func TestADeadServer(t *testing.T) {
 // losses are how the member in the middle can be lost.
 var losses = map[string]func(t *testing.T, s *trio){
 	"forced": func(t *testing.T, s *trio) {
-		forced, err := rlock.New(newClient(t, s.direct[1], nil), "b").ForceUnlock(t.Context())
-		require.NoError(t, err)
-		require.True(t, forced)
+		kindtest.Forced(t, rlock.New(newClient(t, s.direct[1], nil), "b"))
 	},
 	"deleted":   func(t *testing.T, s *trio) { require.NoError(t, s.direct[1].Del(t.Context(), "b").Err()) },
 	"forgotten": func(t *testing.T, s *trio) { require.NoError(t, s.direct[1].FlushAll(t.Context()).Err()) },

@@ -76,9 +76,7 @@ func TestForceUnlockForcesOne(t *testing.T) {
 		}
 		return other.Lock(ctx, holdfast.Wait(patience))
 	})
-	there, err := p.mutex.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
+	kindtest.Forced(t, p.mutex)
 	h := next.Hold()
 	require.Equal(t, 1, count(t, p.direct, "a", h.Owner()))
 	unlock(t, h)

@@ -355,11 +355,9 @@ func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	l := lineUp(t.Context(), t, p.mutex, 2)
 	require.NoError(t, l.holder.Unlock(t.Context())) // asks for tokens
 	holder := l.next[0].Hold()
-	there, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
+	kindtest.Forced(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
 	restore := defence.Look.Without(t) // it is within 10 ms
-	err = holder.Unlock(t.Context())
+	err := holder.Unlock(t.Context())
 	restore()
 	require.NoError(t, err)
 	h := l.next[1].Hold()

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -62,8 +63,7 @@ func TestKeep(t *testing.T) {
 	}
 	require.IsIncreasing(t, tokens)
 	require.Less(t, scripts(t, server)-before, int64(pairs/10), "only for more tokens")
-	state, err := m.State(t.Context())
-	require.NoError(t, err)
+	state := kindtest.State(t, m)
 	require.Positive(t, state.Remaining)
 	require.Equal(t, 1, state.Count, "to Redis it is held")
 
@@ -244,9 +244,7 @@ func TestKeptAndCallsMissed(t *testing.T) {
 func TestKeptAndForced(t *testing.T) {
 	theirs := func(within time.Duration) bool {
 		k := newKept(t, forEver)
-		forced, err := k.other.ForceUnlock(t.Context())
-		require.NoError(t, err)
-		require.True(t, forced)
+		kindtest.Forced(t, k.other)
 		h := lock(t, k.other)
 		for end := time.Now().Add(within); time.Now().Before(end); {
 			mine, err := k.keeper.TryLock(t.Context())
@@ -342,8 +340,7 @@ func TestHandedHolder(t *testing.T) {
 		require.Equal(t, map[string]string{next.Owner(): n}, rdb.HGetAll(t.Context(), m.Name()).Val())
 	}
 	counts("1")
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, m)
 	require.Equal(t, next.Owner(), s.Owner)
 	require.GreaterOrEqual(t, s.Token, next.Token())
 	inner := take(next.Context(), t, m.Lock)

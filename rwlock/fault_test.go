@@ -63,8 +63,7 @@ func TestAtMostOnce(t *testing.T) {
 		unlock(t, r)
 		require.Empty(t, p.fields())
 		hit(lua.RwState)
-		_, err := p.mutex.State(t.Context())
-		require.NoError(t, err)
+		kindtest.State(t, p.mutex)
 		for s, lock := range map[*lua.Script]kindtest.Acquire{lua.RwForce: p.mutex.RLock, lua.RwWriteRelease: p.mutex.Lock} {
 			h := take(t.Context(), t, lock)
 			hit(s)
@@ -91,8 +90,7 @@ func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
 	again := take(r.Context(), t, p.mutex.RLock)
 	require.NoError(t, r.Extend(t.Context(), time.Hour))
 	p.proxy.Deliver()
-	state, err := p.mutex.State(t.Context())
-	require.NoError(t, err)
+	state := kindtest.State(t, p.mutex)
 	unlock(t, again, r)
 	return state.Holders[0]
 }

@@ -100,8 +100,7 @@ func TestStateOfTheDead(t *testing.T) {
 	l := newLab(t)
 	m := l.process(nil)
 	holders := func() (owners []string) {
-		s, err := m.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, m)
 		for _, h := range s.Holders {
 			require.Positive(t, h.Remaining)
 			owners = append(owners, h.Owner)
@@ -115,9 +114,7 @@ func TestStateOfTheDead(t *testing.T) {
 	lease := "{" + l.name + "}:" + redissons + ":rwlock_timeout:1"
 	require.NoError(t, l.rdb.Set(t.Context(), lease, 1, time.Minute).Err())
 	require.ElementsMatch(t, []string{live.Owner(), redissons}, holders())
-	forced, err := m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, forced)
+	kindtest.Forced(t, m)
 	require.Empty(t, l.fields())
 	require.Error(t, live.Unlock(t.Context()))
 

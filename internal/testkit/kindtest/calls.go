@@ -238,3 +238,21 @@ func Goroutines(function string) int {
 	stacks := make([]byte, 8<<20)
 	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function)
 }
+
+// State is what a lock of any kind says of itself.
+func State[S any](tb testing.TB, l interface {
+	State(ctx context.Context) (S, error)
+}) S {
+	s, err := l.State(tb.Context())
+	require.NoError(tb, err)
+	return s
+}
+
+// Forced frees a lock of its holder, and demands that there is one.
+func Forced(tb testing.TB, l interface {
+	ForceUnlock(ctx context.Context) (bool, error)
+}) {
+	there, err := l.ForceUnlock(tb.Context())
+	require.NoError(tb, err)
+	require.True(tb, there)
+}
