@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -56,13 +56,7 @@ func TestServer(t *testing.T) {
 	require.Equal(t, strings.HasPrefix(string(says), "Valkey"), s.IsValkey())
 }
 
-// newClient makes a client of the library, closed at the end of the test.
-func newClient(t *testing.T, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
+var newClient = kindtest.NewClient
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {

@@ -270,7 +270,7 @@ func amongOthers(edited *lua.Script) sender {
 		if edited != nil {
 			client = redis.NewClient(client.Options())
 			defer client.Close()
-			client.AddHook(inPlaceOf{lua.RenewMany, edited})
+			client.AddHook(inPlaceOf(lua.RenewMany, edited))
 		}
 		results := lua.RenewAll(ctx, client, []lua.Call{free, c, free})
 		for _, i := range []int{0, 2} {
@@ -283,19 +283,15 @@ func amongOthers(edited *lua.Script) sender {
 }
 
 // inPlaceOf sends one script where another is meant.
-type inPlaceOf struct{ meant, sent *lua.Script }
-
-func (inPlaceOf) DialHook(next redis.DialHook) redis.DialHook          { return next }
-func (inPlaceOf) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
-func (h inPlaceOf) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
+func inPlaceOf(meant, sent *lua.Script) redis.Hook {
+	return redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
 		for _, cmd := range cmds {
-			if args := cmd.Args(); len(args) > 1 && args[1] == h.meant.Hash() {
-				args[0], args[1] = "eval", h.sent.Text()
+			if args := cmd.Args(); len(args) > 1 && args[1] == meant.Hash() {
+				args[0], args[1] = "eval", sent.Text()
 			}
 		}
-		return next(ctx, cmds)
-	}
+		return send()
+	})
 }
 
 // TestManyHaveTheirOwnErrors: a key of another type among many, on every server, is the error of

@@ -57,7 +57,7 @@ func inParcel(t *testing.T, edited *lua.Script) sender {
 		if edited != nil {
 			client, script = redis.NewClient(client.Options()), edited
 			defer client.Close()
-			client.AddHook(inPlaceOf{lua.Many, edited})
+			client.AddHook(inPlaceOf(lua.Many, edited))
 		}
 		results, sent := together(ctx, client, take("late", "a", "0"), c, give("free", "a"))
 		require.Contains(t, []string{lua.Many.Hash(), script.Text(), lua.Many.Text()}, sent[len(sent)-1])
@@ -159,7 +159,7 @@ func TestManyOutOfMemory(t *testing.T) {
 		require.NotEqual(t, lua.Many.Text(), text)
 		client := redis.NewClient(rdb.Options())
 		defer client.Close()
-		client.AddHook(inPlaceOf{lua.Many, lua.New("edited", text, 0)})
+		client.AddHook(inPlaceOf(lua.Many, lua.New("edited", text, 0)))
 		require.NoError(t, send(client)[1].Err)
 	})
 }

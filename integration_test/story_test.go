@@ -14,16 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
 // mutex is what the kinds of lock with one holder have in common.
-type mutex interface {
-	holdfast.Locker
-	State(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
-}
+type mutex = kindtest.Mutex
 
 // kind is a kind of lock as the tests over these kinds take it.
 type kind struct {
@@ -35,19 +33,7 @@ type kind struct {
 var kinds = []kind{
 	{"rlock", func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }, -1},
 	{"fairlock", func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }, 0},
-	{"rwlock", func(c *holdfast.Client, name string) mutex { return writer{rwlock.New(c, name)} }, 0},
-}
-
-// writer is the side of a read-write lock that excludes everybody.
-type writer struct{ *rwlock.RWMutex }
-
-func (w writer) State(ctx context.Context) (holdfast.State, error) {
-	s, err := w.RWMutex.State(ctx)
-	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
-	for _, h := range s.Holders {
-		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
-	}
-	return state, err
+	{"rwlock", func(c *holdfast.Client, name string) mutex { return workload.Writer{RWMutex: rwlock.New(c, name)} }, 0},
 }
 
 // eachKind runs a test for each kind of lock on each topology: each on another version where there are as many. They run

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -133,9 +134,7 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 		if i == 1 {
 			addr = faultproxy.Distance(t, addr, 20*time.Millisecond)
 		}
-		c, err := holdfast.New(redistest.NewClient(t, addr), nil)
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
+		c := kindtest.NewClient(t, redistest.NewClient(t, addr), nil)
 		far.clients = append(far.clients, c)
 	}
 	h := lock(t, far.mutex(name, redlock.TrustRestarts()))

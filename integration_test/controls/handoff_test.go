@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -56,7 +57,7 @@ func (l *lab) listen() *redis.PubSub {
 // patient is a client behind the proxy that waits long for answers, so that one can be held back.
 func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
-	return rlock.New(l.clientOn(rdb, opts), name)
+	return rlock.New(kindtest.NewClient(l, rdb, opts), name)
 }
 
 // look has a holder ask the server, instead of handing the lock on at once: it waits until that

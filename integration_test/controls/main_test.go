@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -86,18 +87,11 @@ func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
 	if l.hook != nil {
 		rdb.AddHook(l.hook)
 	}
-	return l.clientOn(rdb, opts)
+	return kindtest.NewClient(l, rdb, opts)
 }
 
 // around makes a client of the library that meets no faults and no mutants.
-func (l *lab) around() *holdfast.Client { return l.clientOn(l.srv.Client(l), nil) }
-
-func (l *lab) clientOn(rdb *redis.Client, opts *holdfast.Options) *holdfast.Client {
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(l, err)
-	redistest.CloseAtEnd(l.T, c)
-	return c
-}
+func (l *lab) around() *holdfast.Client { return kindtest.NewClient(l, l.srv.Client(l), nil) }
 
 // mutex makes the lock on a client of its own.
 func (l *lab) mutex(opts *holdfast.Options) *rlock.Mutex { return rlock.New(l.client(opts), name) }

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -123,10 +124,7 @@ func TestMoveFromAdvisory(t *testing.T) {
 
 // newClient makes a client of the library, closed at the end of the test.
 func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, rdb, nil)
 }
 
 // side is one version of a program: it does the work under its lock, or returns an error.

@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -64,18 +65,11 @@ func newFleetWith(t *testing.T, top topology.Topology, theirs Settings, ours hol
 // client makes a client of the library, closed when the test ends.
 func (f *fleet) client(t *testing.T, lease time.Duration, opts holdfast.Options) *holdfast.Client {
 	opts.Lease, opts.Linger = lease, time.Millisecond // without a linger, because tests count who listens
-	c, err := holdfast.New(f.top.Connect(t), &opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, f.top.Connect(t), &opts)
 }
 
 // mutex is what the kinds of lock have in common.
-type mutex interface {
-	holdfast.Locker
-	State(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
-}
+type mutex = kindtest.Mutex
 
 // kind is a kind of lock of both sides.
 type kind struct {
@@ -91,21 +85,8 @@ var kinds = []kind{
 	{theirs: "lock", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
 	{theirs: "fenced", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
 	{theirs: "fair", make: func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }},
-	{theirs: "write", make: func(c *holdfast.Client, name string) mutex { return writer{rwlock.New(c, name)} }, suffix: ":write",
+	{theirs: "write", make: func(c *holdfast.Client, name string) mutex { return workload.Writer{RWMutex: rwlock.New(c, name)} }, suffix: ":write",
 		bounded: true},
-}
-
-// writer is the side of a read-write lock that excludes everybody.
-type writer struct{ *rwlock.RWMutex }
-
-// State is that of a lock with one owner.
-func (w writer) State(ctx context.Context) (holdfast.State, error) {
-	s, err := w.RWMutex.State(ctx)
-	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
-	for _, h := range s.Holders {
-		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
-	}
-	return state, err
 }
 
 // story is one lock in a fleet.

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -338,9 +338,7 @@ func queued(s *story) {
 func called(s *story) {
 	rdb := s.top.Connect(s.T)
 	rdb.AddHook(mutant.Hook(lua.FairPoll, "if not called or", "if true or"))
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(s, err)
-	redistest.CloseAtEnd(s.T, c)
+	c := kindtest.NewClient(s.T, rdb, nil)
 	j := s.thread(0)
 	s.javaLocks(j, "lock")
 	waiter := s.wait(s.make(c, s.name))

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -95,9 +95,7 @@ func newStorm(t *testing.T, top topology.Topology) *storm {
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(new(workload.Places))
-		c, err := holdfast.New(rdb, &holdfast.Options{Lease: stormLease})
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
+		c := kindtest.NewClient(t, rdb, &holdfast.Options{Lease: stormLease})
 		rec := st.recorder()
 		for n := range threads {
 			run = append(run, workload.New(st.workload(c), rec, oursFirst+client, n, source(10*client+n)))

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -21,9 +21,7 @@ func TestMain(m *testing.M) {
 
 // mutex is a lock of a client of its own, which is closed at the end of the test.
 func mutex(t *testing.T, rdb redis.UniversalClient, name string) *rlock.Mutex {
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
+	c := kindtest.NewClient(t, rdb, nil)
 	return rlock.New(c, name)
 }
 

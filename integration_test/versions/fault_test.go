@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -337,9 +337,7 @@ type queued struct {
 
 // lineUp starts processes so that they queue in this order, with leases that are longer than any test.
 func lineUp(t *testing.T, at place, name string, all ...string) (line []queued) {
-	client, err := holdfast.New(at.first(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, client)
+	client := kindtest.NewClient(t, at.first(t), nil)
 	queue := fairlock.New(client, name)
 	for i, program := range all {
 		p := queued{process: start(t, program, at.addr(), "fairlock", name, (10 * patience).String(), "hold")}

@@ -18,15 +18,13 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
 func newClient(t *testing.T, rdb redis.UniversalClient) *holdfast.Client {
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: 6 * time.Second}) // who lost a lock learns of it soon
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, rdb, &holdfast.Options{Lease: 6 * time.Second}) // who lost a lock learns of it soon
 }
 
 // serve serves the page below a path, and is quick.

@@ -8,8 +8,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -45,9 +45,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // TestDeadlineBesidePause: a deadline is read by two clocks, one after the other, and a pause between them does not
 // change it.
 func TestDeadlineBesidePause(t *testing.T) {
-	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
+	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
 	h, err := rlock.New(c, "workload:deadline").Lock(t.Context())
 	require.NoError(t, err)
 	start, read := time.Now(), 0

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -29,10 +30,7 @@ const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
 
 // Client makes one participant: what is a process elsewhere.
 func Client(t *testing.T) *holdfast.Client {
-	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
 }
 
 // ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close

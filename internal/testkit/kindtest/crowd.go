@@ -100,9 +100,7 @@ func (c Crowd) Meet(t *testing.T, fault Fault) error {
 		if c.Hook != nil {
 			rdb.AddHook(c.Hook)
 		}
-		client, err := holdfast.New(rdb, nil)
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, client)
+		client := NewClient(t, rdb, nil)
 		clients = append(clients, client)
 		for i := range c.Each {
 			l := c.New(client, name(i))
