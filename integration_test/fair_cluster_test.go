@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -104,8 +105,7 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 	node.Command(t, "FLUSHALL")
 	ctx, leave := context.WithCancel(t.Context())
 	m := fairlock.New(newClient(t, rdb, nil), fairLock)
-	h, err := m.Lock(ctx)
-	require.NoError(t, err)
+	h := kindtest.Take(ctx, t, m.Lock)
 	queued := func(n int64) {
 		require.Eventually(t, func() bool {
 			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n

@@ -96,8 +96,7 @@ func TestFairOverProcesses(t *testing.T) {
 	m := fairlock.New(newClient(t, rdb, nil), fairLock)
 	mixed := false // a round in which the processes took turns, so that it is the server's order and not a process's
 	for range rounds {
-		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m, holdfast.Wait(patience))
 		fairGo(t, rdb, processes*goroutines)
 		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience,
 			time.Millisecond)
@@ -143,8 +142,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		}
 		cmd, _, _ := startProcess(t, fairEnv, srv.Addr(), dead)
 		m := fairlock.New(newClient(t, rdb, nil), fairLock)
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m)
 		fairGo(t, rdb, dead)
 		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead }, patience, time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -283,11 +284,10 @@ func TestPrefix(t *testing.T) {
 			plain := newClient(t, srv.Client(t), nil)
 			mine, same, other := lock(ours, kind), lock(plain, "team:"+kind), lock(plain, kind)
 			require.Equal(t, "team:"+kind, mine.Name())
-			h, err := mine.Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, mine)
 			mustBeUnder(t, srv.Client(t), "team:"+kind)
 			if kind != "reader" {
-				_, err = same.TryLock(t.Context())
+				_, err := same.TryLock(t.Context())
 				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 				_, err = mine.TryLock(t.Context())
 				require.ErrorContains(t, err, `"team:`+kind+`"`)
@@ -373,7 +373,6 @@ func TestPrefixesOfMasters(t *testing.T) {
 	_, err := redlock.New(clients, "x", redlock.TrustRestarts()).Lock(t.Context(), holdfast.Wait(time.Second))
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, `Options.Prefix of clients[2] is "b:", and that of clients[0] is "a:"; give all`)
-	h, err := redlock.New(clients[:2], "x", redlock.TrustRestarts()).Lock(t.Context(), holdfast.Wait(patience))
-	require.NoError(t, err)
+	h := kindtest.Lock(t, redlock.New(clients[:2], "x", redlock.TrustRestarts()), holdfast.Wait(patience))
 	require.NoError(t, h.Unlock(t.Context()))
 }

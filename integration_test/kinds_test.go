@@ -49,10 +49,9 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 		t.Run(inner.name+" under "+outer.name, func(t *testing.T) {
 			srv := redistest.Start(t)
 			c := newClient(t, srv.Client(t), nil)
-			h, err := outer.lock(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, outer.lock(c, "x"))
 			srv.ResetStats(t)
-			_, err = inner.lock(c, "x").Lock(h.Context())
+			_, err := inner.lock(c, "x").Lock(h.Context())
 			require.ErrorIs(t, err, holdfast.ErrInvalid)
 			require.ErrorContains(t, err, outer.name)
 			_, err = inner.lock(c, "x").TryLock(h.Context())
@@ -69,8 +68,7 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 
 			defer defence.OneKind.Without(t)()
-			h, err = outer.lock(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			h = kindtest.Lock(t, outer.lock(c, "x"))
 			_, err = inner.lock(c, "x").TryLock(h.Context())
 			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "control: it would wait for itself")
 			require.NoError(t, h.Unlock(t.Context()))
@@ -88,8 +86,7 @@ func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 			srv := redistest.Start(t)
 			proxy := faultproxy.New(t, srv.Addr())
 			c, direct := newClient(t, redistest.NewClient(t, proxy.Addr()), nil), srv.Client(t)
-			h, err := outer.lock(c, "x").Lock(t.Context())
-			require.NoError(t, err)
+			h := kindtest.Lock(t, outer.lock(c, "x"))
 			rule := proxy.On(faultproxy.Script(inner.acquire.Hash()), 1, faultproxy.DropReply)
 			second, err := inner.lock(c, "x").TryLock(h.Context())
 			require.Equal(t, 1, rule.Count())
@@ -129,8 +126,7 @@ func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name stri
 	m := rlock.New(newClient(t, rdb, nil), name, holdfast.Keep(time.Hour))
 	var last uint64
 	pair := func() (kept bool) {
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m)
 		require.Greater(t, h.Token(), last)
 		last = h.Token()
 		require.NoError(t, h.Unlock(t.Context()))
@@ -144,8 +140,7 @@ func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name stri
 	} else {
 		require.Eventually(t, pair, patience, time.Millisecond)
 	}
-	h, err := rlock.New(newClient(t, connect(), nil), name).Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(newClient(t, connect(), nil), name))
 	require.Greater(t, h.Token(), last)
 	require.NoError(t, h.Unlock(t.Context()))
 }
@@ -213,8 +208,7 @@ func TestChainKilled(t *testing.T) {
 	reserved, err := srv.Client(t).Get(t.Context(), "redisson_lock_token:{"+chainLock+"}").Uint64()
 	require.NoError(t, err)
 	require.GreaterOrEqual(t, reserved, last)
-	h, err := rlock.New(newClient(t, srv.Client(t), nil), chainLock).Lock(t.Context(), holdfast.Wait(patience))
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(newClient(t, srv.Client(t), nil), chainLock), holdfast.Wait(patience))
 	require.Greater(t, h.Token(), reserved)
 	require.NoError(t, h.Unlock(t.Context()))
 }

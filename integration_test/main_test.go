@@ -60,8 +60,7 @@ var newClient = kindtest.NewClient
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
-	h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-	require.NoError(t, err)
+	h := kindtest.Lock(t, m, holdfast.Wait(patience))
 	return h
 }
 

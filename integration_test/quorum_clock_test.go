@@ -50,8 +50,7 @@ func holdersOf(ctx context.Context, rdbs []*redis.Client, name string) []string 
 // has jumped takes that master for much older than the others, and these, which are seconds old in
 // a test, for ones that were started anew.
 func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, m)
 	require.NoError(t, h.Unlock(t.Context()))
 	return m
 }
@@ -88,8 +87,7 @@ func TestQuorumClock(t *testing.T) {
 		opts := &holdfast.Options{Lease: weakLease}
 		m := redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak")
 		rival := acquainted(t, redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak"))
-		h, err := m.Lock(ctx)
-		require.NoError(t, err)
+		h := kindtest.Take(ctx, t, m.Lock)
 		everywhere := func() bool {
 			for _, owner := range holdersOf(ctx, rdbs, "weak") {
 				if owner != h.Owner() {
@@ -102,7 +100,7 @@ func TestQuorumClock(t *testing.T) {
 		for _, i := range []int{1, 3} {
 			masters[i].MoveClock(t, 10*weakLease)
 		}
-		_, err = rival.TryLock(ctx)
+		_, err := rival.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.NoError(t, h.Context().Err())
 		require.Eventually(t, everywhere, patience, time.Millisecond, "the two take it back")
@@ -138,13 +136,12 @@ func TestQuorumClockWeakness(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Join(holdersOf(ctx, rdbs, "weak"), "") == "" }, patience,
 			time.Millisecond)
 		aged(t, rdbs)
-		h, err := redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak").Lock(ctx)
-		require.NoError(t, err)
+		h := kindtest.Take(ctx, t, redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak").Lock)
 		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience,
 			time.Millisecond)
 		require.Equal(t, []string{h.Owner(), h.Owner(), h.Owner(), "", ""}, holdersOf(ctx, rdbs, "weak"))
 
-		_, err = rival.TryLock(ctx)
+		_, err := rival.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired, "without the jump it is refused")
 		var next *holdfast.Hold
 		// a renewal may come between the two, and have the master take the hold back

@@ -183,14 +183,13 @@ func TestReplicasInEveryTopology(t *testing.T) {
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
-		h, err := m.Lock(t.Context(), holdfast.WithReplicas(replicasOf(top), amply))
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m, holdfast.WithReplicas(replicasOf(top), amply))
 		top.(topology.Killer).KillServing(t, "orders")
 		rival := rlock.New(newClient(t, top.Connect(t), nil), "orders")
 		s := kindtest.State(t, rival)
 		require.Equal(t, h.Owner(), s.Owner)
 		require.Equal(t, h.Token(), s.Token)
-		_, err = rival.TryLock(t.Context())
+		_, err := rival.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.NoError(t, h.Unlock(t.Context()), "held until now")
 	})
@@ -275,13 +274,12 @@ func TestReplicasWithTheRule(t *testing.T) {
 		}
 		one := holdfast.WithReplicas(1, amply)
 		limited := as(rule + " " + aclReplicas)
-		h, err := limited.Lock(t.Context(), one)
-		require.NoError(t, err)
+		h := kindtest.Lock(t, limited, one)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Empty(t, refused(t, srv))
 
 		limited = as(rule)
-		_, err = limited.Lock(t.Context(), one)
+		_, err := limited.Lock(t.Context(), one)
 		require.ErrorContains(t, err, "this user lacks a permission")
 		require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 		if knowsWAITAOF(t, srv) {
@@ -289,8 +287,7 @@ func TestReplicasWithTheRule(t *testing.T) {
 			require.ErrorContains(t, err, "this user lacks a permission")
 			require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 			replica.Command(t, "CONFIG", "SET", "appendonly", "yes")
-			h, err = as(rule+" "+aclOnDisk).Lock(t.Context(), holdfast.WithReplicasOnDisk(1, amply))
-			require.NoError(t, err)
+			h = kindtest.Lock(t, as(rule+" "+aclOnDisk), holdfast.WithReplicasOnDisk(1, amply))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
 

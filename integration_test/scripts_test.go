@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -73,8 +74,7 @@ func inPipeline(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, 
 func TestWrongTypeNamesTheLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
-		h, err := rlock.New(newClient(t, rdb, nil), scriptLock).Lock(ctx)
-		require.NoError(t, err)
+		h := kindtest.Take(ctx, t, rlock.New(newClient(t, rdb, nil), scriptLock).Lock)
 		require.NoError(t, rdb.Set(ctx, scriptLock, "text", time.Minute).Err())
 		m := rlock.New(newClient(t, rdb, nil), scriptLock) // a client of its own does not wait for the holder
 		for op, try := range map[string]func() error{
@@ -92,7 +92,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
 
 		require.NoError(t, prepare(ctx, rdb, "TOKEN[x]/20s"))
-		_, err = m.Lock(ctx)
+		_, err := m.Lock(ctx)
 		require.ErrorContains(t, err, scriptToken+" something that is not a token")
 		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
 	})
@@ -124,11 +124,10 @@ func TestWrongTypeNamesTheFairLock(t *testing.T) {
 		}
 		for _, key := range []string{scriptQueue, scriptEnds} {
 			require.NoError(t, rdb.FlushAll(ctx).Err())
-			h, err := m.Lock(ctx)
-			require.NoError(t, err)
+			h := kindtest.Take(ctx, t, m.Lock)
 			require.NoError(t, rdb.RPush(ctx, scriptQueue, "d:h1").Err())
 			require.NoError(t, rdb.Set(ctx, key, "text", time.Minute).Err())
-			err = h.Unlock(ctx)
+			err := h.Unlock(ctx)
 			require.ErrorContains(t, err, "released")
 			require.ErrorContains(t, err, "WRONGTYPE")
 			require.Zero(t, rdb.Exists(ctx, scriptLock).Val())

@@ -153,12 +153,10 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 		require.True(t, there)
 	}
 
-	h, err := a.Lock(ctx)
-	require.NoError(t, err)
-	_, err = b.TryLock(ctx)
+	h := kindtest.Take(ctx, t, a.Lock)
+	_, err := b.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	inner, err := a.Lock(h.Context())
-	require.NoError(t, err)
+	inner := kindtest.Take(h.Context(), t, a.Lock)
 	stands(h, 2)
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	require.NoError(t, inner.Unlock(ctx))
@@ -185,13 +183,11 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	}
 	group.Wait()
 
-	h, err = a.Lock(ctx, holdfast.HoldAtLeast(time.Hour))
-	require.NoError(t, err)
+	h = kindtest.Take(ctx, t, a.Lock, holdfast.HoldAtLeast(time.Hour))
 	require.NoError(t, h.Unlock(ctx))
 	stands(h, 1)
 	forced()
-	h, err = a.Lock(ctx)
-	require.NoError(t, err)
+	h = kindtest.Take(ctx, t, a.Lock)
 	forced()
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 	require.Zero(t, rdb.Exists(ctx, name).Val())

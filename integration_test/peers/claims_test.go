@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -45,8 +46,7 @@ func TestRedsyncClaims(t *testing.T) {
 	require.ErrorIs(t, err, redsync.ErrFailed, "before 32 tries")
 	require.NotErrorIs(t, err, context.Canceled)
 	client := newClient(t, srv.Client(t))
-	blocker, err := rlock.New(client, "ours").Lock(ctx)
-	require.NoError(t, err)
+	blocker := kindtest.Take(ctx, t, rlock.New(client, "ours").Lock)
 	_, err = rlock.New(client, "ours").Lock(cancelled(t))
 	require.ErrorIs(t, err, context.Canceled)
 	require.NoError(t, blocker.Unlock(ctx))
@@ -54,8 +54,7 @@ func TestRedsyncClaims(t *testing.T) {
 	_, err = held.UnlockContext(cancelled(t))
 	require.Error(t, err)
 	require.EqualValues(t, 1, rdb.Exists(ctx, "taken").Val(), "it was not sent")
-	hold, err := rlock.New(client, "ours").Lock(ctx)
-	require.NoError(t, err)
+	hold := kindtest.Take(ctx, t, rlock.New(client, "ours").Lock)
 	require.NoError(t, hold.Unlock(cancelled(t)))
 	require.Zero(t, rdb.Exists(ctx, "ours").Val())
 
@@ -186,8 +185,7 @@ func TestNothingIsKept(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, client := srv.Client(t), newClient(t, srv.Client(t))
 	kept := func(name string, opts ...holdfast.Option) bool {
-		hold, err := rlock.New(client, name, append(opts, holdfast.Keep(time.Minute))...).Lock(t.Context())
-		require.NoError(t, err)
+		hold := kindtest.Lock(t, rlock.New(client, name, append(opts, holdfast.Keep(time.Minute))...))
 		require.NoError(t, hold.Unlock(t.Context()))
 		return rdb.Exists(t.Context(), name).Val() == 1
 	}

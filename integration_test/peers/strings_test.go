@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -74,8 +75,7 @@ func TestStringEnds(t *testing.T) {
 	const lives = 2 * time.Second
 	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", lives).Err())
 	before := srv.CommandCalls(t)
-	h, err := m.Lock(ctx)
-	require.NoError(t, err)
+	h := kindtest.Take(ctx, t, m.Lock)
 	after := srv.CommandCalls(t)
 	asked := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]
 	t.Logf("asked %d times in %v", asked, lives)
@@ -84,7 +84,7 @@ func TestStringEnds(t *testing.T) {
 	require.NoError(t, h.Unlock(ctx))
 
 	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 0).Err())
-	_, err = m.Lock(ctx, holdfast.Wait(300*time.Millisecond))
+	_, err := m.Lock(ctx, holdfast.Wait(300*time.Millisecond))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(t, err, "no time to live, and holds a string")
 	require.ErrorContains(t, err, "if that is no lock, choose another name")
@@ -107,8 +107,7 @@ func TestStringInThePlace(t *testing.T) {
 				c, err := holdfast.New(rdb, &holdfast.Options{Lease: 2 * time.Second})
 				require.NoError(t, err)
 				m := rlock.New(c, "orders:42", holdfast.RespectStrings())
-				h, err := m.Lock(t.Context(), opts...)
-				require.NoError(t, err)
+				h := kindtest.Lock(t, m, opts...)
 				require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", time.Minute).Err())
 				require.ErrorIs(t, end(h, m), holdfast.ErrLost)
 				if title != "unlock" { // after which it is released, as far as its context knows
@@ -161,8 +160,7 @@ func TestForceOfRueidislock(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(locker.Close)
 	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", holdfast.RespectStrings(), holdfast.Lease(3*time.Second))
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, m)
 	_, _, err = locker.TryWithContext(t.Context(), "orders:42")
 	t.Log(err)
 	require.Error(t, err)
@@ -173,7 +171,6 @@ func TestForceOfRueidislock(t *testing.T) {
 	_, err = m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	cancel()
-	h, err = m.Lock(t.Context())
-	require.NoError(t, err)
+	h = kindtest.Lock(t, m)
 	require.NoError(t, h.Unlock(t.Context()))
 }

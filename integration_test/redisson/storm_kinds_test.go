@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
@@ -73,8 +74,7 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 		require.True(t, r.Yes())
 	}
 	for _, name := range rwNames {
-		h, err := rwlock.New(c, name).Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, rwlock.New(c, name))
 		require.NoError(t, h.Unlock(t.Context()))
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -205,8 +206,7 @@ func oursDie(t *testing.T, f *fleet) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
 	t.Cleanup(cancel)
 	queues := []*story{f.in(ctx, t, kinds[2], name(2, "queue")), f.in(ctx, t, kinds[2], name(2, "queue behind Redisson's"))}
-	h, err := queues[0].mutex(0).Lock(ctx)
-	require.NoError(t, err)
+	h := kindtest.Take(ctx, t, queues[0].mutex(0).Lock)
 	j := queues[1].thread(0)
 	queues[1].javaLocks(j, "lock")
 	for _, q := range queues {

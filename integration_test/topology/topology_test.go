@@ -47,8 +47,7 @@ func refused(top Topology) (entries []any) {
 func TestEveryTopologyStarts(t *testing.T) {
 	Each(t, All, func(t *testing.T, top Topology) {
 		require.Equal(t, t.Name(), "TestEveryTopologyStarts/"+top.Name())
-		h, err := mutex(t, top.Connect(t), "name").Lock(within(t))
-		require.NoError(t, err)
+		h := kindtest.Take(within(t), t, mutex(t, top.Connect(t), "name").Lock)
 		require.NoError(t, h.Unlock(within(t)))
 		require.Empty(t, refused(top), "the rule allows what the library sends")
 		require.ErrorContains(t, top.Connect(t).Keys(t.Context(), "*").Err(), "NOPERM")

@@ -68,16 +68,14 @@ func TestComplaintsAreHeard(t *testing.T) {
 func TestLive(t *testing.T) {
 	srv := redistest.Start(t)
 	client, other := newClient(t, srv.Client(t)), newClient(t, srv.Client(t))
-	h, err := rlock.New(client, "orders:42").Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(client, "orders:42"))
 	b := newTab(t)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{}))
 	b.reads("#rows", "orders:42")
 	b.reads("#live", "live")
 	require.True(t, b.is("window.stays = true"))
 
-	late, err := rlock.New(client, "orders:43").Lock(t.Context())
-	require.NoError(t, err)
+	late := kindtest.Lock(t, rlock.New(client, "orders:43"))
 	b.reads("#rows", "orders:43")
 	b.reads("#head", "2 locks")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -97,8 +95,7 @@ func TestLive(t *testing.T) {
 // TestTimesRun: a time goes on in the page alone, by the clock of the one who asked Redis.
 func TestTimesRun(t *testing.T) {
 	srv := redistest.Start(t)
-	h, err := rlock.New(newClient(t, srv.Client(t)), "orders:42").Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(newClient(t, srv.Client(t)), "orders:42"))
 	defer h.Unlock(t.Context())
 	b := newTab(t)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{}))
@@ -149,8 +146,7 @@ func TestForceInTheBrowser(t *testing.T) {
 	srv := redistest.Start(t)
 	client := newClient(t, srv.Client(t))
 	m := rlock.New(client, "orders:42", holdfast.NoHandoff())
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, m)
 	b := newTab(t)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{Permit: anybody}))
 	b.click("#rows a")
@@ -168,13 +164,11 @@ func TestForceInTheBrowser(t *testing.T) {
 	b.click("main a.button")
 	b.reads("#body", "Nobody has it")
 
-	h, err = m.Lock(t.Context())
-	require.NoError(t, err)
+	h = kindtest.Lock(t, m)
 	b.click("#body a.danger")
 	b.reads("h1", "End this hold?")
 	require.NoError(t, h.Unlock(t.Context()))
-	h, err = m.Lock(t.Context())
-	require.NoError(t, err)
+	h = kindtest.Lock(t, m)
 	b.expect("409") // the browser says that the answer was one
 	b.click("button.danger")
 	b.reads("h1", "Nothing was changed")
@@ -185,10 +179,9 @@ func TestForceInTheBrowser(t *testing.T) {
 // TestWithoutJavaScript: everything can be read, filtered and ended.
 func TestWithoutJavaScript(t *testing.T) {
 	srv := redistest.Start(t)
-	h, err := rlock.New(newClient(t, srv.Client(t)), "orders:42").Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(newClient(t, srv.Client(t)), "orders:42"))
 	b := newTab(t)
-	_, err = chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	_, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
 	require.NoError(t, err)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{Permit: anybody}))
 	b.reads("header", "as of now; look again")
