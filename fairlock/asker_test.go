@@ -81,7 +81,6 @@ func TestQuestionsOvertake(t *testing.T) {
 // placedBeside reports whether a waiter gets its place while as many questions of its client as are
 // sent at the same time have no answer.
 func placedBeside(t *testing.T, within time.Duration) bool {
-	t.Helper()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
 	slow, proxy := kindtest.Behind(t, srv.Addr(), time.Minute)
@@ -127,7 +126,6 @@ func placedBeside(t *testing.T, within time.Duration) bool {
 // lateWord has the word of a grant come to a waiter when the claim has ended with which that was made, and another
 // client has the lock. say sends it.
 func lateWord(t *testing.T) (w *kindtest.Pending, other *holdfast.Hold, token uint64, say func()) {
-	t.Helper()
 	const claim = 100 * time.Millisecond
 	rdb := redistest.Shared(t).Client(t)
 	name, c := uniqueName(t), newClient(t, rdb, nil)
@@ -237,7 +235,6 @@ func TestServerForgetsPlaces(t *testing.T) {
 // polls is how often a script has counted the deadlines of those who were handed the lock, which
 // only polls do.
 func polls(t *testing.T, rdb *redis.Client) (calls int64) {
-	t.Helper()
 	stats, err := rdb.InfoMap(t.Context(), "commandstats").Result()
 	require.NoError(t, err)
 	if text := stats["Commandstats"]["cmdstat_zcount"]; text != "" {

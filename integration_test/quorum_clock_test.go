@@ -230,7 +230,6 @@ func TestClockSetBack(t *testing.T) {
 // twoInside shows that a second owner gets the lock while the first one still trusts its hold, and
 // what is promised then.
 func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
-	t.Helper()
 	next := mustLock(t, rival)
 	require.NoError(t, h.Context().Err(), "the weakness: both are inside")
 	require.Greater(t, next.Token(), h.Token(), "the resource can tell them apart")
