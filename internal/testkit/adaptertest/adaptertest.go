@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -30,7 +29,10 @@ const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
 
 // Client makes one participant: what is a process elsewhere.
 func Client(t *testing.T) *holdfast.Client {
-	return kindtest.NewClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
 }
 
 // ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close

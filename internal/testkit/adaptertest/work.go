@@ -8,7 +8,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -49,7 +48,9 @@ func (w *Work) Lost(t *testing.T, name string) {
 // Unreachable makes a participant whose server is gone.
 func Unreachable(t *testing.T) *holdfast.Client {
 	srv := redistest.Start(t)
-	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
 	srv.Kill()
 	return c
 }
