@@ -47,7 +47,7 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 				done <- err
 			}()
 			channel := "redisson_lock__channel:{" + name + "}"
-			eventually(ctx, t, "the waiter listens", func() bool {
+			kindtest.Eventually(t, "the waiter listens", func() bool {
 				return srv.Command(t, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64) == 1
 			})
 			setUser(t, srv, "limited", without(rule, word))

@@ -200,20 +200,6 @@ func TestLeastPrivilegeUnderSentinel(t *testing.T) {
 	}
 }
 
-// eventually waits for a condition.
-func eventually(ctx context.Context, t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
 // aclInspect is what a user may do who looks at locks and changes nothing, from Redis 7 on. Before, it is
 // the two commands for scripts that may write, and all rights to the keys.
 const aclInspect = "+scan +evalsha_ro +eval_ro +exists +get +getrange +hexists +hget +hkeys +hlen +hscan +hstrlen +llen +lrange +pttl +strlen " +

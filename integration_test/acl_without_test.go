@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -139,7 +140,7 @@ func (s *aclRun) waitsFor(wait, let func() error) func() error {
 		done := make(chan error, 1)
 		s.evals = s.evaluated()
 		go func() { done <- wait() }()
-		eventually(s.ctx, s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
+		kindtest.Eventually(s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
 		require.NoError(s, let())
 		return <-done
 	}
@@ -169,7 +170,7 @@ func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool)
 		}
 		got <- err
 	}()
-	eventually(s.ctx, s.T, "it waits", func() bool { return waits(s) })
+	kindtest.Eventually(s.T, "it waits", func() bool { return waits(s) })
 	s.after = append(s.after, func() error {
 		_ = h.Unlock(s.ctx) // unless that was the operation
 		return <-got
@@ -181,7 +182,7 @@ func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool)
 func (s *aclRun) ages() {
 	left := func() int64 { return s.on.all[0].Command(s.T, "PTTL", s.name).(int64) }
 	first := left()
-	eventually(s.ctx, s.T, "time passes", func() bool { return first < 0 || left() < first })
+	kindtest.Eventually(s.T, "time passes", func() bool { return first < 0 || left() < first })
 }
 
 // listens: somebody who was refused listens on a channel. In a cluster that may be at any node.

@@ -141,14 +141,14 @@ func TestClassicPubSub(t *testing.T) {
 				if classic || !knows {
 					used, other = other, used
 				}
-				eventually(p.ctx, t, "all listen", func() bool { return len(channels(top.Nodes(), used, tag)) >= len(members) })
+				kindtest.Eventually(t, "all listen", func() bool { return len(channels(top.Nodes(), used, tag)) >= len(members) })
 				require.Empty(t, channels(top.Nodes(), other, tag))
 				p.lives(members)
 			}
 			for _, c := range []*holdfast.Client{p.one, p.two} { // the next ones count channels
 				require.NoError(t, c.Close(p.ctx))
 			}
-			eventually(p.ctx, t, "nobody listens", func() bool {
+			kindtest.Eventually(t, "nobody listens", func() bool {
 				return len(channels(top.Nodes(), "SHARDCHANNELS", "old")) == 0 && len(channels(top.Nodes(), "CHANNELS", "old")) == 0
 			})
 		}
@@ -197,8 +197,8 @@ func TestWaitersAreAtTheMaster(t *testing.T) {
 	members := p.family(tag)
 	at := func(s *redistest.Server) int { return len(channels([]topology.Node{s}, "SHARDCHANNELS", tag)) }
 	old := c.Master(t, tag)
-	eventually(p.ctx, t, "all listen", func() bool { return at(old) >= len(members) })
+	kindtest.Eventually(t, "all listen", func() bool { return at(old) >= len(members) })
 	promoted := c.Switch(t, tag)
-	eventually(p.ctx, t, "they listen at the new master", func() bool { return at(promoted) >= len(members) && at(old) == 0 })
+	kindtest.Eventually(t, "they listen at the new master", func() bool { return at(promoted) >= len(members) && at(old) == 0 })
 	p.lives(members)
 }

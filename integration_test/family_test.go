@@ -53,7 +53,7 @@ type member struct {
 func (p *pair) waiting(m member, wait func() error) member {
 	m.follows = make(chan error, 1)
 	go func() { m.follows <- wait() }()
-	eventually(p.ctx, p.T, m.name+" is waited for", func() bool { return len(m.follows) > 0 || m.before() })
+	kindtest.Eventually(p.T, m.name+" is waited for", func() bool { return len(m.follows) > 0 || m.before() })
 	require.Empty(p, m.follows, m.name)
 	return m
 }

@@ -215,11 +215,11 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 			}
 			granted <- h
 		}()
-		eventually(t.Context(), t, "waited for", func() bool {
+		kindtest.Eventually(t, "waited for", func() bool {
 			return old.Field(t, "clients",
 				"blocked_clients") == "1"
 		})
-		eventually(t.Context(), t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
+		kindtest.Eventually(t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
 		r.Promote(t, next)
 		slow.Resume()
 		h := <-granted

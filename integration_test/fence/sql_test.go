@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 )
 
@@ -222,7 +223,7 @@ func (s *store) raced(level sql.IsolationLevel, r race, guarded bool) uint64 {
 	require.NoError(s, s.write(s.Context(), first, "a", r.first, guarded))
 	done := make(chan error, 1)
 	go func() { done <- s.write(s.Context(), second, "a", r.second, guarded) }()
-	eventually(s.T, "the second one waits for the first", func() bool { return s.waiting() || len(done) > 0 })
+	kindtest.Eventually(s.T, "the second one waits for the first", func() bool { return s.waiting() || len(done) > 0 })
 	require.Empty(s, done, "it did not wait")
 	if r.rollback {
 		require.NoError(s, first.Rollback())
