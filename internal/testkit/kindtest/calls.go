@@ -289,7 +289,7 @@ func Refused(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfa
 	return err
 }
 
-// The packages of the kinds have what is in this file under short names, in their main_test.go.
+// The packages of the kinds have what follows under short names, in their main_test.go.
 
 // Patience is how long a test waits for what must come, on however slow a machine.
 const Patience = 20 * time.Second
