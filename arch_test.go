@@ -29,7 +29,6 @@ type source struct {
 // sources parses all Go files of the repository. It reads the files themselves rather than asking
 // the go command, so that files behind build tags count too.
 func sources(t *testing.T) []*source {
-	t.Helper()
 	byDir := map[string]*source{}
 	var modules []string
 	require.NoError(t, filepath.WalkDir(".", func(p string, e fs.DirEntry, err error) error {
@@ -70,7 +69,6 @@ func sources(t *testing.T) []*source {
 // those of the list, which says why each may be there; about any other it is said what is wrong.
 func places(t *testing.T, list map[string]string, wrong string, in func(s *source, file string) bool,
 	look func(*ast.File) []string) {
-	t.Helper()
 	var found []string
 	for _, s := range sources(t) {
 		for name, f := range s.files {
@@ -404,7 +402,6 @@ func leakChecks(f *ast.File) (n int) {
 
 // parsed is a file of a package x with a text.
 func parsed(t *testing.T, text string) *ast.File {
-	t.Helper()
 	f, err := parser.ParseFile(token.NewFileSet(), "x_test.go", "package x\n"+text, 0)
 	require.NoError(t, err, text)
 	return f

@@ -38,7 +38,6 @@ var everyKind = map[string]func(*testing.T, redis.UniversalClient) func(name str
 
 // keptOut tries the lock, and waits for it, and demands that both say what is in the way.
 func keptOut(t *testing.T, l holdfast.Locker, says ...string) {
-	t.Helper()
 	_, try := l.TryLock(t.Context())
 	wait := holdfast.ErrUnavailable
 	for d := 20 * time.Millisecond; errors.Is(wait, holdfast.ErrUnavailable) && d < 20*time.Second; d *= 2 {
@@ -97,7 +96,6 @@ func TestRefusalWithoutReentry(t *testing.T) {
 // refused demands that nobody waits for what will not end, and that State does not call it an
 // owner.
 func refused(t *testing.T, l holdfast.Locker, says ...string) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	_, try := l.TryLock(ctx)

@@ -88,7 +88,6 @@ func upward(list []string, uses []use) (bad []use) {
 // usesIn returns what the files of the package in a directory use of each other. more has lines that
 // are put at the end of a file before.
 func usesIn(t *testing.T, dir string, more map[string]string) (files []string, uses []use) {
-	t.Helper()
 	fset := token.NewFileSet()
 	var parsed []*ast.File
 	names, err := filepath.Glob(filepath.Join(dir, "*.go"))
@@ -125,7 +124,6 @@ func usesIn(t *testing.T, dir string, more map[string]string) (files []string, u
 
 // exports finds what the compiler has written of the packages that one is built on.
 func exports(t *testing.T, dir string) importer.Lookup {
-	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-race", "-export", "-deps", "-json=ImportPath,Export", "./"+dir)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

@@ -13,7 +13,6 @@ import (
 
 // filled sets each field of a struct to something that is not zero.
 func filled(t *testing.T, to reflect.Value) {
-	t.Helper()
 	for i := range to.NumField() {
 		switch f := to.Field(i); f.Interface().(type) {
 		case string:
@@ -59,7 +58,6 @@ func filled(t *testing.T, to reflect.Value) {
 // same demands of two structs that they have the same fields with the same values, and none that is
 // zero. Functions are only there.
 func same(t *testing.T, outside, inside reflect.Value) {
-	t.Helper()
 	require.Equal(t, outside.NumField(), inside.NumField())
 	for i := range outside.NumField() {
 		name := outside.Type().Field(i).Name

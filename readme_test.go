@@ -30,7 +30,6 @@ var examples = map[string][]string{
 }
 
 func readDoc(t *testing.T, path string) string {
-	t.Helper()
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	return string(text)

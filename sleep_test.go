@@ -18,7 +18,6 @@ import (
 
 // slept returns a hold of a lock on a machine that has slept since for as long as its lease.
 func slept(t *testing.T, kind string) (holdfast.Locker, *holdfast.Hold) {
-	t.Helper()
 	l := everyKind[kind](t, redistest.Shared(t).Client(t))(t.Name())
 	h := kindtest.Lock(t, l)
 	require.NoError(t, h.Context().Err())

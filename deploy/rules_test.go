@@ -2,6 +2,8 @@ package deploy
 
 import (
 	"bytes"
+	"context"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -11,7 +13,13 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/prometheus/prometheus/model/histogram"
 	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+	"github.com/prometheus/prometheus/storage"
+	"github.com/prometheus/prometheus/tsdb/chunkenc"
+	"github.com/prometheus/prometheus/tsdb/chunks"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -27,7 +35,6 @@ type rule struct {
 
 // alerts reads alerts.yml, in which nothing may stand that these tests do not know.
 func alerts(t *testing.T) []rule {
-	t.Helper()
 	var file struct {
 		Groups []struct {
 			Name  string `yaml:"name"`
@@ -44,7 +51,6 @@ func alerts(t *testing.T) []rule {
 }
 
 func read(t *testing.T, file string, into any) {
-	t.Helper()
 	text, err := os.ReadFile(file)
 	require.NoError(t, err)
 	d := yaml.NewDecoder(bytes.NewReader(text))
@@ -74,7 +80,6 @@ type firing struct {
 }
 
 func units(t *testing.T) []unit {
-	t.Helper()
 	var file struct {
 		Files    []string      `yaml:"rule_files"`
 		Interval time.Duration `yaml:"evaluation_interval"`
@@ -96,7 +101,6 @@ func units(t *testing.T) []unit {
 
 // load stores the series of a test from the Unix epoch on, as promtool does.
 func load(t *testing.T, u unit) *memory {
-	t.Helper()
 	m := newMemory()
 	for _, in := range u.Input {
 		name, values, err := syntax.ParseSeriesDesc(in.Series + " " + in.Values)
@@ -113,7 +117,6 @@ func load(t *testing.T, u unit) *memory {
 // fire evaluates a rule once a minute until a moment, as Prometheus does: an alert fires when its
 // expression has had a value for as long as it says.
 func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
-	t.Helper()
 	engine := newEngine(t)
 	since := map[string]time.Duration{}
 	var now []firing
@@ -137,7 +140,6 @@ func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
 
 // firing is the alert for one result of the expression.
 func (r rule) firing(t *testing.T, result labels.Labels) firing {
-	t.Helper()
 	f := firing{map[string]string{"alertname": r.Alert}, map[string]string{}}
 	of := result.Map()
 	delete(of, "__name__")
@@ -218,4 +220,88 @@ func TestPromtoolAgrees(t *testing.T) {
 		out, err := exec.Command(tool, args...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
+}
+
+var syntax = parser.NewParser(parser.Options{})
+
+// sample is a number at a time.
+type sample struct {
+	at time.Time
+	v  float64
+}
+
+func (s sample) T() int64                      { return s.at.UnixMilli() }
+func (s sample) ST() int64                     { return 0 }
+func (s sample) F() float64                    { return s.v }
+func (s sample) H() *histogram.Histogram       { return nil }
+func (s sample) FH() *histogram.FloatHistogram { return nil }
+func (s sample) Type() chunkenc.ValueType      { return chunkenc.ValFloat }
+func (s sample) Copy() chunks.Sample           { return s }
+
+// memory is what Prometheus would have stored: samples by their labels.
+type memory struct {
+	storage.MockQuerier
+	names   map[uint64]labels.Labels
+	samples map[uint64][]chunks.Sample
+}
+
+func newMemory() *memory {
+	return &memory{names: map[uint64]labels.Labels{}, samples: map[uint64][]chunks.Sample{}}
+}
+
+// add appends a sample, which is later than all of its series.
+func (m *memory) add(l labels.Labels, at time.Time, v float64) {
+	m.names[l.Hash()] = l
+	m.samples[l.Hash()] = append(m.samples[l.Hash()], sample{at, v})
+}
+
+// Querier is for the engine, which takes from each series what lies in its range.
+func (m *memory) Querier(int64, int64) (storage.Querier, error) { return m, nil }
+
+func (m *memory) Select(_ context.Context, _ bool, _ *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
+	found := &seriesSet{SeriesSet: storage.EmptySeriesSet()}
+	for hash, l := range m.names {
+		if !slices.ContainsFunc(matchers, func(m *labels.Matcher) bool { return !m.Matches(l.Get(m.Name)) }) {
+			found.list = append(found.list, storage.NewListSeries(l, m.samples[hash]))
+		}
+	}
+	slices.SortFunc(found.list, func(a, b storage.Series) int { return labels.Compare(a.Labels(), b.Labels()) })
+	return found
+}
+
+type seriesSet struct {
+	storage.SeriesSet // an empty one, for what follows
+	list              []storage.Series
+	now               storage.Series
+}
+
+func (s *seriesSet) Next() bool {
+	if len(s.list) == 0 {
+		return false
+	}
+	s.now, s.list = s.list[0], s.list[1:]
+	return true
+}
+
+func (s *seriesSet) At() storage.Series { return s.now }
+
+// newEngine is Prometheus's, as it is set by default.
+func newEngine(t *testing.T) *promql.Engine {
+	e := promql.NewEngine(promql.EngineOpts{Logger: slog.New(slog.DiscardHandler), MaxSamples: 1e6, Timeout: time.Minute,
+		LookbackDelta: 5 * time.Minute, Parser: syntax})
+	t.Cleanup(func() { _ = e.Close() })
+	return e
+}
+
+// instant evaluates an expression at a moment.
+func instant(t *testing.T, e *promql.Engine, m *memory, expr string, at time.Time) promql.Vector {
+	q, err := e.NewInstantQuery(context.Background(), m, nil, expr, at)
+	require.NoError(t, err, expr)
+	defer q.Close()
+	result := q.Exec(context.Background())
+	require.NoError(t, result.Err, expr)
+	require.Empty(t, result.Warnings, expr)
+	v, err := result.Vector()
+	require.NoError(t, err, expr)
+	return slices.Clone(v)
 }

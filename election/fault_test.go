@@ -29,7 +29,6 @@ type booth struct {
 }
 
 func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook) *booth {
-	t.Helper()
 	srv := redistest.Start(t)
 	client, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond, hooks...)
 	b := &booth{srv: srv, rdb: srv.Client(t), proxy: proxy}
@@ -240,15 +239,7 @@ func TestRestart(t *testing.T) {
 			}
 		})
 	}
-	next := func() turn {
-		select {
-		case one := <-turns:
-			return one
-		case <-time.After(patience):
-			require.Fail(t, "nobody leads")
-			return turn{}
-		}
-	}
+	next := func() turn { return kindtest.Receive(t, "somebody leads", turns) }
 	first := next()
 	w, stop := watch(t, election.New(newClient(t, srv.Client(t), opts), "e"))
 	require.Equal(t, first.value, w.next().Value)

@@ -3,7 +3,6 @@ package election_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -31,7 +30,6 @@ func said(name string) string { return "holdfast_election:{" + name + "}" }
 
 // queued lists the candidates of an election, the next one first.
 func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
-	t.Helper()
 	list, err := rdb.LRange(context.Background(), "redisson_lock_queue:{"+name+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
@@ -51,7 +49,6 @@ func of(e *election.Election, value string) kindtest.Acquire {
 
 // lead leads an election that has no leader.
 func lead(t testing.TB, e *election.Election, value string) *holdfast.Hold {
-	t.Helper()
 	return kindtest.Begin(t.Context(), t, of(e, value)).Hold()
 }
 
@@ -63,7 +60,6 @@ type campaign struct {
 
 // stand starts a campaign, and waits until it has a place, behind the others.
 func stand(t testing.TB, rdb redis.UniversalClient, e *election.Election, value string) *campaign {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
 	before := len(queued(t, rdb, e.Name()))
@@ -82,7 +78,6 @@ type watched struct {
 
 // watch observes until the test ends, or stop is called.
 func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
-	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	w = &watched{t, make(chan election.Leader, 10000), make(chan error, 100), make(chan struct{})}
 	go func() {
@@ -105,19 +100,11 @@ func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
 
 // next waits for the next one that is told.
 func (w *watched) next() election.Leader {
-	w.t.Helper()
-	select {
-	case l := <-w.told:
-		return l
-	case <-time.After(patience):
-		require.Fail(w.t, "the observer is not told")
-		return election.Leader{}
-	}
+	return kindtest.Receive(w.t, "the observer is told", w.told)
 }
 
 // until skips what is told until a value.
 func (w *watched) until(value string) election.Leader {
-	w.t.Helper()
 	for {
 		if l := w.next(); l.Value == value {
 			return l

@@ -57,7 +57,6 @@ type program struct {
 }
 
 func start(t *testing.T, name, redisAddr string, env ...string) *program {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	p := &program{t, exec.CommandContext(ctx, filepath.Join(programs, name)), make(chan string, 1000)}
 	p.cmd.Env = append(append(os.Environ(), "REDIS="+redisAddr), env...)
@@ -96,7 +95,6 @@ func (p *program) says() string {
 
 // ends waits until the program has ended by itself, or as told by a signal, and returns what else it said.
 func (p *program) ends(signals ...os.Signal) (rest []string) {
-	p.Helper()
 	for _, s := range signals {
 		require.NoError(p, p.cmd.Process.Signal(s))
 	}
@@ -109,7 +107,6 @@ func (p *program) ends(signals ...os.Signal) (rest []string) {
 
 // noLocks: nothing is left of the locks but the keys that remember tokens.
 func noLocks(t *testing.T, rdb *redis.Client, pattern string) {
-	t.Helper()
 	keys, err := rdb.Keys(t.Context(), pattern).Result()
 	require.NoError(t, err)
 	require.Empty(t, keys)
@@ -215,7 +212,6 @@ func TestLeader(t *testing.T) {
 
 // until reads lines until one is as wanted.
 func until(p *program, want string) {
-	p.Helper()
 	for p.says() != want {
 	}
 }

@@ -31,7 +31,6 @@ var (
 
 // queued lists the owners in the queue of a name, the next one first.
 func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
-	t.Helper()
 	list, err := rdb.LRange(context.Background(), "redisson_lock_queue:{"+name+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
@@ -39,7 +38,6 @@ func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
 
 // mailbox hears what a client is told of grants.
 func mailbox(t *testing.T, rdb *redis.Client, name, client string) *redis.PubSub {
-	t.Helper()
 	tap := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+client)
 	t.Cleanup(func() { _ = tap.Close() })
 	_, err := tap.Receive(t.Context())
@@ -49,7 +47,6 @@ func mailbox(t *testing.T, rdb *redis.Client, name, client string) *redis.PubSub
 
 // foreign gives an owner of another client a place in the queue that counts for a time.
 func foreign(t *testing.T, rdb *redis.Client, name, owner string, counts time.Duration) {
-	t.Helper()
 	end := float64(rdb.Time(t.Context()).Val().Add(counts).UnixMilli())
 	require.NoError(t, rdb.RPush(t.Context(), "redisson_lock_queue:{"+name+"}", owner).Err())
 	require.NoError(t, rdb.ZAdd(t.Context(), "redisson_lock_timeout:{"+name+"}", redis.Z{Score: end, Member: owner}).Err())
@@ -57,7 +54,6 @@ func foreign(t *testing.T, rdb *redis.Client, name, owner string, counts time.Du
 
 // drain has the holder of a lock and its waiters have their turns, in this order, and looks what is left.
 func drain(t *testing.T, rdb *redis.Client, name string, last *holdfast.Hold, waiters ...*kindtest.Pending) {
-	t.Helper()
 	for _, w := range waiters {
 		unlock(t, last)
 		next := w.Hold()
@@ -70,14 +66,12 @@ func drain(t *testing.T, rdb *redis.Client, name string, last *holdfast.Hold, wa
 
 // empty waits until nobody has a lock, nor a place.
 func empty(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
 	eventually(t, "nothing is left", func() bool {
 		return rdb.Exists(t.Context(), name, "redisson_lock_queue:{"+name+"}", "redisson_lock_timeout:{"+name+"}").Val() == 0
 	})
 }
 
 func kind(t *testing.T) kindtest.Kind {
-	t.Helper()
 	srv := kindtest.Single(t,
 		func(c *holdfast.Client, name string, opts ...holdfast.Option) kindtest.Mutex {
 			return fairlock.New(c, name, opts...)

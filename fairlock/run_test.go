@@ -36,7 +36,6 @@ type runLine struct {
 }
 
 func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClient, opts ...holdfast.Option) *runLine {
-	t.Helper()
 	rdb := srv.Client(t)
 	c := newClient(t, client, nil)
 	l := &runLine{t: t, rdb: rdb, name: uniqueName(t), id: c.ID()}
@@ -55,7 +54,6 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 
 // drained lets these have their turns, in this order, and looks what is left.
 func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
-	l.t.Helper()
 	drain(l.t, l.rdb, l.name, last, waiters...)
 }
 
@@ -64,7 +62,6 @@ const runEnd = "end of the run"
 
 // told returns how many are named in each of the messages that the first client got so far.
 func (l *runLine) told() (named []int) {
-	l.t.Helper()
 	require.NoError(l.t, l.rdb.Publish(l.t.Context(), "redisson_lock__channel:{"+l.name+"}:"+l.id, runEnd).Err())
 	for {
 		m, err := l.tap.ReceiveMessage(l.t.Context())

@@ -46,7 +46,6 @@ func (r *recorder) Cleanup(f func()) { r.cleanups = append(r.cleanups, f) }
 
 // recorded runs a test in a bubble and returns why it failed.
 func recorded(t *testing.T, test func(r *recorder)) string {
-	t.Helper()
 	r := &recorder{TB: t}
 	synctest.Test(t, func(*testing.T) {
 		func() {
@@ -66,7 +65,6 @@ func recorded(t *testing.T, test func(r *recorder)) string {
 
 // locked locks.
 func locked(t testing.TB, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	t.Helper()
 	h, err := l.Lock(context.Background(), opts...)
 	require.NoError(t, err)
 	return h

@@ -63,7 +63,6 @@ func (p *play) note(format string, args ...any) {
 // locker makes the lock of one more process, which has locked before: until a client has heard of a
 // server's clock, its requests there count as late.
 func (p *play) locker(opts holdfast.Options) holdfast.Locker {
-	p.Helper()
 	c := p.client(&opts)
 	require.NoError(p, p.lock(p.make(c, "before:"+c.ID())).Unlock(context.Background()))
 	return p.make(c, name)
@@ -71,7 +70,6 @@ func (p *play) locker(opts holdfast.Options) holdfast.Locker {
 
 // lock locks what must be free, or about to be.
 func (p *play) lock(l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	p.Helper()
 	h, err := l.Lock(context.Background(), opts...)
 	require.NoError(p, err)
 	return h

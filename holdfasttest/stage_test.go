@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"strings"
 	"testing"
@@ -173,7 +174,6 @@ func (r *real) queue(name string, waiters ...func()) func() {
 
 // eventually waits for a condition, in a bubble too.
 func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
 	require.True(t, sooner(ok), what)
 }
 
@@ -217,4 +217,9 @@ func what(err error) string {
 		all = append(all, fmt.Sprintf("%s %s", op.Kind, op.Op))
 	}
 	return join(all)
+}
+
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8") // stories on real servers mostly wait
+	redistest.Main(m)
 }

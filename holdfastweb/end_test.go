@@ -29,7 +29,6 @@ func endOf(h *holdfast.Hold, name string, token uint64) string {
 
 // standing reports whether somebody has a lock.
 func standing(t *testing.T, rdb *redis.Client, name string) bool {
-	t.Helper()
 	n, err := rdb.Exists(context.Background(), name).Result()
 	require.NoError(t, err)
 	return n == 1

@@ -39,7 +39,6 @@ type actor struct {
 }
 
 func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
-	t.Helper()
 	a := &actor{heard: make(chan holdfast.DeadlockEvent, 100)}
 	a.Client = newClient(t, rdb, &holdfast.Options{Label: label, LongWait: longWait, Observer: &holdfast.Observer{
 		Deadlocked: func(d holdfast.DeadlockEvent) { a.heard <- d },
@@ -49,14 +48,7 @@ func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
 
 // hears waits for an event.
 func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
-	t.Helper()
-	select {
-	case d := <-a.heard:
-		return d
-	case <-time.After(patience):
-		require.Fail(t, "no deadlock was heard of")
-	}
-	return holdfast.DeadlockEvent{}
+	return kindtest.Receive(t, "a deadlock is heard of", a.heard)
 }
 
 // waitFor has a lock waited for until the function that it returns is called, which waits for the end.

@@ -23,7 +23,6 @@ import (
 // testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
 // the lock. A stale owner or token changes nothing.
 func testEnd(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	i := newInspector(t, rdb, nil)
 	for kind, make := range map[string]func(c *holdfast.Client, name string) kindtest.Acquire{
 		"rlock":    func(c *holdfast.Client, name string) kindtest.Acquire { return rlock.New(c, name).Lock },
@@ -83,7 +82,6 @@ func testEnd(t *testing.T, rdb redis.UniversalClient) {
 
 // testEndOneOfSeveral: others who read, or have permits, keep what they have.
 func testEndOneOfSeveral(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	for name, kind := range map[string]func(c *holdfast.Client) holdfast.Locker{
 		"rw":  func(c *holdfast.Client) holdfast.Locker { return rwlock.New(c, "rw").RLocker() },

@@ -26,7 +26,6 @@ var (
 )
 
 func newInspector(t testing.TB, rdb redis.UniversalClient, opts *inspect.Options) *inspect.Inspector {
-	t.Helper()
 	i, err := inspect.New(rdb, opts)
 	require.NoError(t, err)
 	return i
@@ -34,7 +33,6 @@ func newInspector(t testing.TB, rdb redis.UniversalClient, opts *inspect.Options
 
 // list is what an iterator gives, by the names, in their order.
 func list(t testing.TB, i *inspect.Inspector, q inspect.Query) (locks []inspect.Lock) {
-	t.Helper()
 	for l, err := range i.Locks(context.Background(), q) {
 		require.NoError(t, err)
 		locks = append(locks, l)
@@ -53,7 +51,6 @@ func names(locks []inspect.Lock) []string {
 
 // look is what an Inspector says of a name.
 func look(t testing.TB, i *inspect.Inspector, name string) inspect.Lock {
-	t.Helper()
 	l, err := i.Lock(context.Background(), name)
 	require.NoError(t, err)
 	return l
@@ -92,7 +89,6 @@ func TestServers(t *testing.T) {
 }
 
 func runSuite(t *testing.T, rdb redis.UniversalClient) {
-	t.Helper()
 	for name, test := range suite {
 		t.Run(name, func(t *testing.T) {
 			flush := func(ctx context.Context, node *redis.Client) error { return node.FlushAll(ctx).Err() }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
@@ -62,7 +63,7 @@ func aclOps(of func(s *aclRun, cs []*holdfast.Client) oneHolder, lease time.Dura
 			})
 			return func() error {
 				first := h.Deadline()
-				eventually(s.ctx, s.T, "renewed or lost",
+				kindtest.Eventually(s.T, "renewed or lost",
 					func() bool { return h.Context().Err() != nil || h.Deadline().After(first) })
 				return context.Cause(h.Context())
 			}
@@ -224,7 +225,6 @@ var aclOfLatch = aclKind{
 func (s *aclRun) latch(c *holdfast.Client) *latch.Latch { return latch.New(c, s.name) }
 
 func (s *aclRun) set(count int) {
-	s.Helper()
 	_, err := s.latch(s.them).Set(s.ctx, count)
 	require.NoError(s, err)
 	s.ages()
@@ -255,7 +255,7 @@ var aclOfElection = aclKind{
 				_, err := s.campaign(s.me)(ctx)
 				done <- err
 			}()
-			eventually(s.ctx, s.T, "it waits", s.stands)
+			kindtest.Eventually(s.T, "it waits", s.stands)
 			return func() error {
 				cancel()
 				if err := <-done; !errors.Is(err, holdfast.ErrNotAcquired) {

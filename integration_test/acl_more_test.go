@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -44,7 +47,7 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 				done <- err
 			}()
 			channel := "redisson_lock__channel:{" + name + "}"
-			eventually(ctx, t, "the waiter listens", func() bool {
+			kindtest.Eventually(t, "the waiter listens", func() bool {
 				return srv.Command(t, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64) == 1
 			})
 			setUser(t, srv, "limited", without(rule, word))
@@ -71,12 +74,11 @@ func TestRespectStringsNeedsNoPermission(t *testing.T) {
 		rule, rdb, ctx := aclRule(srv, false), srv.Client(t), t.Context()
 		m := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), "orders:42", holdfast.RespectStrings())
 		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 200*time.Millisecond).Err())
-		h, err := m.Lock(ctx)
-		require.NoError(t, err)
+		h := kindtest.Take(ctx, t, m.Lock)
 		require.NoError(t, h.Unlock(ctx))
 
 		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", time.Minute).Err())
-		_, err = m.TryLock(ctx)
+		_, err := m.TryLock(ctx)
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		setUser(t, srv, "limited", without(rule, "+get"))
 		_, err = m.TryLock(ctx)
@@ -117,12 +119,7 @@ func TestLabelWithTheRule(t *testing.T) {
 			}()
 		}
 		for range clients {
-			select {
-			case d := <-heard:
-				require.Equal(t, "who", d.Circle[1].Label)
-			case <-time.After(patience):
-				require.Fail(t, "nobody saw the deadlock")
-			}
+			require.Equal(t, "who", kindtest.Receive(t, "the deadlock is seen", heard).Circle[1].Label)
 		}
 		require.Equal(t, "who", srv.Client(t).Get(ctx, "holdfast_client:{"+clients[0].ID()+"}").Val())
 		end()
@@ -164,7 +161,6 @@ func TestHandOffWithTheRule(t *testing.T) {
 
 // crowd has goroutines of one client want the same lock, often enough to use up more than one block of tokens.
 func crowd(t *testing.T, rdb redis.UniversalClient, name string) {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	m := rlock.New(newClient(t, rdb, nil), name)
@@ -193,12 +189,65 @@ func TestSeveralLeastPrivilege(t *testing.T) {
 			locks = append(locks, rlock.New(c, fmt.Sprint("orders:", i)))
 		}
 		m := multilock.New(locks...)
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m)
 		require.NoError(t, h.Extend(t.Context(), time.Minute))
-		_, err = m.TryLock(t.Context())
+		_, err := m.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Empty(t, refused(t, srv))
 	})
+}
+
+// as makes a user with that rule on a server and returns a client that is this user. A user of that
+// name is replaced.
+func as(t *testing.T, srv *redistest.Server, user, rule string, change ...func(*redis.Options)) *redis.Client {
+	setUser(t, srv, user, rule)
+	return srv.Client(t, append(change, func(o *redis.Options) { o.Username, o.Password = user, "secret" })...)
+}
+
+// setUser gives a user that rule and no other. Connections that are open obey it from their next
+// command on.
+func setUser(t *testing.T, srv *redistest.Server, user, rule string) {
+	srv.Command(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, strings.Fields(rule)...)...)
+}
+
+// allChannels is the rule for all channels, empty before there was such a permission (6.2).
+func allChannels(srv *redistest.Server) string {
+	if srv.Major() < 7 {
+		return ""
+	}
+	return "allchannels"
+}
+
+// TestSecurityDocSaysWhatIsTested: the rules of docs/security.md are those of the tests. Its tables are what
+// [TestWithoutAPermission] goes by.
+func TestSecurityDocSaysWhatIsTested(t *testing.T) {
+	text, err := os.ReadFile("../docs/security.md")
+	require.NoError(t, err)
+	_, rest, _ := strings.Cut(string(text), "```\nACL SETUSER orders on >password\n")
+	block, _, ok := strings.Cut(rest, "```")
+	require.True(t, ok)
+	require.Equal(t, strings.Fields(aclScripts+" "+aclKeys+" "+aclChannels+" "+aclSingle), strings.Fields(block))
+	doc := strings.Join(strings.Fields(string(text)), " ")
+	doc = strings.ReplaceAll(doc, "` `", " ") // rules on two lines of their own
+	for _, rule := range []string{aclFair, aclReadWrite + " " + aclReadWriteChannels, aclElection, aclLatch, aclInspect, aclEnd,
+		aclFence, aclCluster, aclReplicas, aclOnDisk, aclHint, aclLabel, aclSentinel, aclQuorum} {
+		require.Contains(t, doc, "`"+rule+"`")
+	}
+	require.Contains(t, doc, "the last line and `+cluster|slots +command +asking`")
+}
+
+// TestTheSuiteRunsWithTheRule: the user of all topologies may run the same commands and no others.
+func TestTheSuiteRunsWithTheRule(t *testing.T) {
+	commands := func(rule string) map[string]bool {
+		set := map[string]bool{}
+		for word := range strings.FieldsSeq(rule) {
+			if strings.HasPrefix(word, "+") {
+				set[word] = true
+			}
+		}
+		return set
+	}
+	require.Equal(t, commands(strings.Join([]string{aclScripts, aclFair, aclReadWrite, aclSemaphore, aclLatch, aclSingle,
+		aclCluster, aclReplicas}, " ")), commands(topology.Rule))
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -66,7 +67,6 @@ type aclServers struct {
 
 // aclMasters starts independent servers, mostly one.
 func aclMasters(t *testing.T, p redistest.Program, n int) (on aclServers) {
-	t.Helper()
 	on.all = redistest.StartMasters(t, n, redistest.Exec(p.Path))
 	for _, srv := range on.all {
 		on.others = append(on.others, newClient(t, srv.Client(t), nil))
@@ -82,7 +82,6 @@ func aclMasters(t *testing.T, p redistest.Program, n int) (on aclServers) {
 
 // permit gives the user a rule everywhere.
 func (on aclServers) permit(t *testing.T, user, rule string) {
-	t.Helper()
 	for _, srv := range on.all {
 		setUser(t, srv, user, rule)
 	}
@@ -93,7 +92,6 @@ type lock = func(context.Context, ...holdfast.Option) (*holdfast.Hold, error)
 
 // held takes a lock, for as long as the run lasts.
 func (s *aclRun) held(take lock) *holdfast.Hold {
-	s.Helper()
 	h, err := take(s.ctx)
 	require.NoError(s, err)
 	s.holds = append(s.holds, h)
@@ -142,7 +140,7 @@ func (s *aclRun) waitsFor(wait, let func() error) func() error {
 		done := make(chan error, 1)
 		s.evals = s.evaluated()
 		go func() { done <- wait() }()
-		eventually(s.ctx, s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
+		kindtest.Eventually(s.T, "it waits or has given up", func() bool { return len(done) > 0 || s.kind.waiting(s) })
 		require.NoError(s, let())
 		return <-done
 	}
@@ -172,7 +170,7 @@ func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool)
 		}
 		got <- err
 	}()
-	eventually(s.ctx, s.T, "it waits", func() bool { return waits(s) })
+	kindtest.Eventually(s.T, "it waits", func() bool { return waits(s) })
 	s.after = append(s.after, func() error {
 		_ = h.Unlock(s.ctx) // unless that was the operation
 		return <-got
@@ -184,7 +182,7 @@ func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool)
 func (s *aclRun) ages() {
 	left := func() int64 { return s.on.all[0].Command(s.T, "PTTL", s.name).(int64) }
 	first := left()
-	eventually(s.ctx, s.T, "time passes", func() bool { return first < 0 || left() < first })
+	kindtest.Eventually(s.T, "time passes", func() bool { return first < 0 || left() < first })
 }
 
 // listens: somebody who was refused listens on a channel. In a cluster that may be at any node.
@@ -241,7 +239,6 @@ var aclNames atomic.Int64
 
 // without runs all operations as a user who has the rule without a word of it.
 func (k *aclKind) without(t *testing.T, on aclServers, user, rule, word, fails string) {
-	t.Helper()
 	on.permit(t, user, rule)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -284,7 +281,6 @@ func (k *aclKind) without(t *testing.T, on aclServers, user, rule, word, fails s
 
 // ends gives back what is held. After a failed acquisition of a plain lock nothing stands at all.
 func (s *aclRun) ends(op string, err error) {
-	s.Helper()
 	for _, h := range slices.Backward(s.holds) {
 		_ = h.Unlock(s.ctx)
 	}
@@ -301,7 +297,6 @@ func (s *aclRun) ends(op string, err error) {
 
 // judge: an operation that needs what was taken away says so, and the others work.
 func (s *aclRun) judge(op string, err error, fails bool) {
-	s.Helper()
 	if !fails {
 		require.NoError(s, err, op)
 		return
@@ -336,7 +331,6 @@ func quotesRefusal(err error) bool {
 
 // neededBy reads the kind's table in docs/security.md: permissions, and which operations fail without any one of them.
 func neededBy(t *testing.T, k *aclKind) map[string]string {
-	t.Helper()
 	text, err := os.ReadFile("../docs/security.md")
 	require.NoError(t, err)
 	_, table, ok := strings.Cut(string(text), k.table)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -73,14 +74,12 @@ func lockFairly(job string) error {
 
 // fairQueue are those that wait, the next one first.
 func fairQueue(t *testing.T, rdb *redis.Client) []string {
-	t.Helper()
 	list, err := rdb.LRange(t.Context(), "redisson_lock_queue:{"+fairLock+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
 }
 
 func fairGo(t *testing.T, rdb *redis.Client, n int) {
-	t.Helper()
 	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
 }
 
@@ -97,8 +96,7 @@ func TestFairOverProcesses(t *testing.T) {
 	m := fairlock.New(newClient(t, rdb, nil), fairLock)
 	mixed := false // a round in which the processes took turns, so that it is the server's order and not a process's
 	for range rounds {
-		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m, holdfast.Wait(patience))
 		fairGo(t, rdb, processes*goroutines)
 		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience,
 			time.Millisecond)
@@ -144,8 +142,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		}
 		cmd, _, _ := startProcess(t, fairEnv, srv.Addr(), dead)
 		m := fairlock.New(newClient(t, rdb, nil), fairLock)
-		h, err := m.Lock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m)
 		fairGo(t, rdb, dead)
 		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead }, patience, time.Millisecond)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -172,12 +169,134 @@ func TestFairWaitersKilled(t *testing.T) {
 		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), mailbox).Val()[mailbox] == 0 },
 			patience, time.Millisecond)
 		require.NoError(t, h.Unlock(t.Context()))
-		s, err := m.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, m)
 		return queue[0], queue[dead], s.Owner
 	}
 	_, live, owner := unlock(t, nil)
 	require.Equal(t, live, owner)
 	first, _, owner := unlock(t, mutant.Hook(lua.FairRelease, "if deaf[id] then return nil end", ""))
 	require.Equal(t, first, owner, "control")
+}
+
+// waitersEnv makes the test binary a process that waits in a queue of a cluster until it is killed:
+// "<address> <waiters>".
+const waitersEnv = "HOLDFAST_TEST_FAIR_WAITERS"
+
+func waitFairly(job string) error {
+	addr, text, _ := strings.Cut(job, " ")
+	waiters, err := strconv.Atoi(text)
+	if err != nil {
+		return err
+	}
+	c, err := holdfast.New(redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{addr}}), nil)
+	if err != nil {
+		return err
+	}
+	m, failed := fairlock.New(c, fairLock), make(chan error)
+	for range waiters {
+		go func() {
+			_, err := m.Lock(context.Background())
+			failed <- err
+		}()
+	}
+	return <-failed
+}
+
+// killedWaiters is how many waiters the process has that is killed, manyClaims how many claims are
+// too many: one for it, one for who gets the lock, and as many for the machine being busy.
+const killedWaiters, manyClaims = 7, 5
+
+// TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at
+// most, and not one for each of them: also where the server does not know who listens, as a cluster
+// before Redis 7.
+func TestFairKilledInCluster(t *testing.T) {
+	level.ForAll(t)
+	t.Parallel()
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
+		require.Less(t, claimsOfKilled(t, c), int64(manyClaims))
+		require.Less(t, claimsOfKilled(t, c, unknown()...), int64(manyClaims), "not known who listens")
+	})
+}
+
+// TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for
+// each.
+func TestFairKilledInClusterControl(t *testing.T) {
+	level.ForAll(t)
+	t.Parallel()
+	c := redistest.StartCluster(t, 2, 1)
+	require.GreaterOrEqual(t, claimsOfKilled(t, c, unknown("since[id] = math.max(since[id] or 0, ended)", "")...),
+		int64(manyClaims))
+}
+
+// unknown makes the scripts believe that the server does not know who listens, and edits them.
+func unknown(edits ...string) []redis.Hook {
+	edits = append(edits, "return counted[2]", "return nil")
+	return []redis.Hook{mutant.Hook(lua.FairPoll, edits...), mutant.Hook(lua.FairRelease, edits...),
+		mutant.Hook(lua.FairAcquire, edits...)}
+}
+
+const tick = 5 * time.Millisecond
+
+// others reports whether others than this client listen at any node.
+func others(t *testing.T, c *redistest.Cluster, client string) bool {
+	for _, node := range c.Nodes {
+		rdb := node.Client(t)
+		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(),
+			rdb.PubSubShardChannels(t.Context(), "*").Val()...)
+		_ = rdb.Close()
+		if slices.ContainsFunc(channels, func(channel string) bool { return !strings.HasSuffix(channel, client) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones
+// had it, or too often.
+func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int64 {
+	node, rdb := c.Master(t, fairLock), c.Client(t)
+	for _, h := range hooks {
+		rdb.AddHook(h)
+	}
+	node.Command(t, "FLUSHALL")
+	ctx, leave := context.WithCancel(t.Context())
+	m := fairlock.New(newClient(t, rdb, nil), fairLock)
+	h := kindtest.Take(ctx, t, m.Lock)
+	queued := func(n int64) {
+		require.Eventually(t, func() bool {
+			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n
+		}, patience, tick)
+	}
+	process, _, _ := startProcess(t, waitersEnv, node.Addr(), killedWaiters)
+	queued(killedWaiters)
+	granted := make(chan error, 1)
+	go func() {
+		next, err := m.Lock(ctx)
+		if err == nil {
+			err = next.Unlock(ctx)
+		}
+		granted <- err
+	}()
+	queued(killedWaiters + 1)
+	client, _, _ := strings.Cut(h.Owner(), ":")
+	require.True(t, others(t, c, client), "the process listens")
+	require.NoError(t, process.Process.Kill())
+	_ = process.Wait()
+	require.Eventually(t, func() bool { return !others(t, c, client) }, patience, tick, "the server has noticed")
+
+	node.ResetStats(t)
+	require.NoError(t, h.Unlock(ctx))
+	claims := func() int64 {
+		calls := node.CommandCalls(t)
+		return calls["publish"] + calls["spublish"]
+	}
+	require.Eventually(t, func() bool { return claims() >= manyClaims || len(granted) > 0 }, patience, tick)
+	n := claims()
+	leave()
+	if err := <-granted; n < manyClaims {
+		require.NoError(t, err)
+	}
+	return n
 }

@@ -14,8 +14,11 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -30,7 +33,6 @@ type pair struct {
 }
 
 func newPair(t *testing.T, one, two redis.UniversalClient, nodes func() []topology.Node, opts *holdfast.Options) *pair {
-	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 3*patience)
 	t.Cleanup(cancel)
 	return &pair{t, ctx, newClient(t, one, opts), newClient(t, two, opts), nodes}
@@ -49,10 +51,9 @@ type member struct {
 
 // waiting has the second client wait, and returns when it does.
 func (p *pair) waiting(m member, wait func() error) member {
-	p.Helper()
 	m.follows = make(chan error, 1)
 	go func() { m.follows <- wait() }()
-	eventually(p.ctx, p.T, m.name+" is waited for", func() bool { return len(m.follows) > 0 || m.before() })
+	kindtest.Eventually(p.T, m.name+" is waited for", func() bool { return len(m.follows) > 0 || m.before() })
 	require.Empty(p, m.follows, m.name)
 	return m
 }
@@ -67,7 +68,6 @@ func (p *pair) gets(h *holdfast.Hold, err error) error {
 
 // held is of a lock that the first client holds.
 func (p *pair) held(name string, h *holdfast.Hold, err error, before func() bool) member {
-	p.Helper()
 	require.NoError(p, err)
 	return member{
 		name: name, before: before,
@@ -78,7 +78,6 @@ func (p *pair) held(name string, h *holdfast.Hold, err error, before func() bool
 
 // family are all kinds, with names that share a slot.
 func (p *pair) family(tag string) []member {
-	p.Helper()
 	members := []member{p.readers(tag + ":rw"), p.counted(tag + ":latch"), p.deleted(tag + ":deleted"),
 		p.leaders(tag + ":leader"), p.permits(tag + ":permits"), p.several(tag+":both", tag+":and", "elsewhere")}
 	for _, k := range kinds {
@@ -89,7 +88,6 @@ func (p *pair) family(tag string) []member {
 
 // plain: the first one has a lock, and the second one waits for it, in line or for the word of its release.
 func (p *pair) plain(k kind, name string) member {
-	p.Helper()
 	mine, other := k.make(p.one, name), k.make(p.two, name)
 	h, err := mine.Lock(p.ctx, holdfast.Wait(patience))
 	m := p.held(name, h, err, func() bool {
@@ -117,7 +115,6 @@ func (p *pair) plain(k kind, name string) member {
 
 // readers: the first one reads, and the second one is to write.
 func (p *pair) readers(name string) member {
-	p.Helper()
 	mine, other := rwlock.New(p.one, name), rwlock.New(p.two, name)
 	h, err := mine.RLock(p.ctx)
 	m := p.held(name, h, err, func() bool {
@@ -129,7 +126,6 @@ func (p *pair) readers(name string) member {
 
 // permits: the first one has both permits, and the second one wants both. Then there are more of them, and fewer.
 func (p *pair) permits(name string) member {
-	p.Helper()
 	mine, other := semaphore.New(p.one, name, 2), semaphore.New(p.two, name, 2)
 	h, err := mine.Acquire(p.ctx, 2)
 	m := p.held(name, h, err, func() bool {
@@ -150,7 +146,6 @@ func (p *pair) permits(name string) member {
 
 // counted: both wait for a latch.
 func (p *pair) counted(name string) member {
-	p.Helper()
 	mine, other := latch.New(p.one, name), latch.New(p.two, name)
 	_, err := mine.Set(p.ctx, 2)
 	require.NoError(p, err)
@@ -180,7 +175,6 @@ func (p *pair) counted(name string) member {
 
 // deleted: the latch that both wait for is taken away.
 func (p *pair) deleted(name string) member {
-	p.Helper()
 	m := p.counted(name)
 	m.end = func() error {
 		_, err := latch.New(p.one, name).Delete(p.ctx)
@@ -191,7 +185,6 @@ func (p *pair) deleted(name string) member {
 
 // leaders: the first one leads, and the second one is a candidate. Observers are told of both.
 func (p *pair) leaders(name string) member {
-	p.Helper()
 	mine, other := election.New(p.one, name), election.New(p.two, name)
 	h, err := mine.Campaign(p.ctx, "one")
 	m := p.held(name, h, err, func() bool {
@@ -223,7 +216,6 @@ func (p *pair) leaders(name string) member {
 
 // several: the first one holds all, and the second one wants them.
 func (p *pair) several(names ...string) member {
-	p.Helper()
 	of := func(c *holdfast.Client) *multilock.Mutex {
 		return multilock.New(rlock.New(c, names[0]), rlock.New(c, names[1]), fairlock.New(c, names[2]))
 	}
@@ -237,7 +229,6 @@ func (p *pair) several(names ...string) member {
 
 // lives is what they go through where nothing happens to the servers.
 func (p *pair) lives(members []member) {
-	p.Helper()
 	for _, m := range members {
 		if m.enter != nil {
 			require.NoError(p, m.enter(), m.name)
@@ -249,7 +240,6 @@ func (p *pair) lives(members []member) {
 
 // finish gives everything back, and waits until those who waited have had it.
 func (p *pair) finish(members []member) {
-	p.Helper()
 	for _, m := range members {
 		require.NoError(p, m.end(), "the server knows %s", m.name)
 		require.NoError(p, <-m.follows, m.name)
@@ -268,4 +258,121 @@ func channels(nodes []topology.Node, which, part string) (all []string) {
 		}
 	}
 	return all
+}
+
+// prefixable are the kinds that somebody holds.
+var prefixable = map[string]func(c *holdfast.Client, name string) holdfast.Locker{
+	"rlock":     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
+	"fairlock":  func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
+	"rwlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name) },
+	"reader":    func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name).RLocker() },
+	"semaphore": func(c *holdfast.Client, name string) holdfast.Locker { return semaphore.New(c, name, 1) },
+	"multilock": func(c *holdfast.Client, name string) holdfast.Locker { return multilock.New(rlock.New(c, name)) },
+	"redlock": func(c *holdfast.Client, name string) holdfast.Locker {
+		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())
+	},
+}
+
+// TestPrefix: a name and a client's prefix are the name in Redis, of every kind, and in errors.
+// Without the prefix it is another lock. Each kind has a server of its own, for a client may have something to give
+// back after its user has unlocked.
+func TestPrefix(t *testing.T) {
+	for kind, lock := range prefixable {
+		t.Run(kind, func(t *testing.T) {
+			srv := redistest.Start(t)
+			ours := newClient(t, srv.Client(t), &holdfast.Options{Prefix: "team:"})
+			plain := newClient(t, srv.Client(t), nil)
+			mine, same, other := lock(ours, kind), lock(plain, "team:"+kind), lock(plain, kind)
+			require.Equal(t, "team:"+kind, mine.Name())
+			h := kindtest.Lock(t, mine)
+			mustBeUnder(t, srv.Client(t), "team:"+kind)
+			if kind != "reader" {
+				_, err := same.TryLock(t.Context())
+				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+				_, err = mine.TryLock(t.Context())
+				require.ErrorContains(t, err, `"team:`+kind+`"`)
+			}
+			unlike, err := other.TryLock(t.Context())
+			require.NoError(t, err, "control: without the prefix")
+			require.NoError(t, unlike.Unlock(t.Context()))
+			granted := waitingFor(t, same)
+			require.NoError(t, h.Unlock(t.Context()))
+			require.NoError(t, <-granted)
+
+			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
+				_, err = lock(ours, name).Lock(t.Context())
+				require.ErrorIs(t, err, holdfast.ErrInvalid)
+				require.ErrorContains(t, err, remedy)
+			}
+		})
+	}
+}
+
+// waitingFor locks and unlocks in the background.
+func waitingFor(t *testing.T, m holdfast.Locker) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
+		if err == nil {
+			err = h.Unlock(t.Context())
+		}
+		done <- err
+	}()
+	return done
+}
+
+// mustBeUnder checks that there are keys, and that all of them are of a name.
+func mustBeUnder(t *testing.T, rdb *redis.Client, name string) {
+	all := rdb.Keys(t.Context(), "*").Val()
+	require.NotEmpty(t, all)
+	for _, key := range all {
+		require.True(t, key == name || strings.Contains(key, "{"+name+"}"), "%s is not of %s", key, name)
+	}
+}
+
+// TestPrefixOfOthers: likewise of the kinds that nobody holds.
+func TestPrefixOfOthers(t *testing.T) {
+	srv := redistest.Start(t)
+	ours := newClient(t, srv.Client(t), &holdfast.Options{Prefix: "team:"})
+	plain := newClient(t, srv.Client(t), nil)
+
+	l := latch.New(ours, "latch")
+	require.Equal(t, "team:latch", l.Name())
+	_, err := l.Set(t.Context(), 1)
+	require.NoError(t, err)
+	mustBeUnder(t, srv.Client(t), "team:latch")
+	n, err := latch.New(plain, "team:latch").CountDown(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, n)
+	require.NoError(t, l.Wait(t.Context(), holdfast.Wait(patience)))
+	_, err = latch.New(ours, "").Count(t.Context())
+	require.ErrorContains(t, err, "give the lock a name")
+	require.NoError(t, srv.Client(t).FlushAll(t.Context()).Err())
+
+	e := election.New(ours, "election")
+	require.Equal(t, "team:election", e.Name())
+	h, err := e.Campaign(t.Context(), "me")
+	require.NoError(t, err)
+	mustBeUnder(t, srv.Client(t), "team:election")
+	leader, err := election.New(plain, "team:election").Leader(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "me", leader.Value)
+	_, err = election.New(plain, "election").Leader(t.Context())
+	require.ErrorIs(t, err, election.ErrNoLeader)
+	require.NoError(t, h.Unlock(t.Context()))
+	_, err = election.New(ours, "").Leader(t.Context())
+	require.ErrorContains(t, err, "give the lock a name")
+}
+
+// TestPrefixesOfMasters: the masters of a lock have one name for it.
+func TestPrefixesOfMasters(t *testing.T) {
+	var clients []*holdfast.Client
+	for _, prefix := range []string{"a:", "a:", "b:"} {
+		clients = append(clients, newClient(t, redistest.Start(t).Client(t), &holdfast.Options{Prefix: prefix}))
+	}
+	_, err := redlock.New(clients, "x", redlock.TrustRestarts()).Lock(t.Context(), holdfast.Wait(time.Second))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, `Options.Prefix of clients[2] is "b:", and that of clients[0] is "a:"; give all`)
+	h := kindtest.Lock(t, redlock.New(clients[:2], "x", redlock.TrustRestarts()), holdfast.Wait(patience))
+	require.NoError(t, h.Unlock(t.Context()))
 }

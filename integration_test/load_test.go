@@ -104,7 +104,6 @@ type load struct {
 }
 
 func newLoad(t *testing.T, top topology.Topology, k kind, rng *rand.Rand) *load {
-	t.Helper()
 	start := time.Now()
 	l := &load{T: t, top: top, now: func() int64 { return int64(time.Since(start)) }}
 	var ctx context.Context
@@ -136,7 +135,6 @@ func newLoad(t *testing.T, top topology.Topology, k kind, rng *rand.Rand) *load 
 
 // during does a step and waits until locks are granted again.
 func (l *load) during(s step) {
-	l.Helper()
 	from := l.now()
 	s.do(l.T, l.top)
 	l.faults = append(l.faults, history.Window{From: from, To: l.now()})
@@ -146,7 +144,6 @@ func (l *load) during(s step) {
 // progress waits until every client has been granted some more locks. A busy machine grants few of
 // those that are waited for as shortly as these: some seconds' worth of grants take a minute there.
 func (l *load) progress(after string) {
-	l.Helper()
 	const (
 		some    = 5
 		forSome = 2 * time.Minute
@@ -169,7 +166,6 @@ func grants(r *history.Recorder) (n int) {
 
 // finish stops the clients, and checks what they did and what they left.
 func (l *load) finish(replay string) {
-	l.Helper()
 	l.stop()
 	l.group.Wait()
 	var histories [][]history.Op
@@ -191,7 +187,6 @@ func (l *load) finish(replay string) {
 // nothingLeft waits until no lock whose name begins like this is held, and then sees that no key is
 // without a time to live and that nobody is subscribed.
 func nothingLeft(t *testing.T, top topology.Topology, prefix string) {
-	t.Helper()
 	n := top.Serving(t, prefix)
 	list := func(args ...string) (all []string) {
 		reply, err := n.Try(args...)
@@ -222,7 +217,6 @@ func escape(name string) string {
 // each sends a command to every server.
 func each(args ...string) func(t *testing.T, top topology.Topology) {
 	return func(t *testing.T, top topology.Topology) {
-		t.Helper()
 		for _, n := range top.Nodes() {
 			n.Command(t, args...)
 		}
@@ -232,7 +226,6 @@ func each(args ...string) func(t *testing.T, top topology.Topology) {
 // awaitError waits until a command of an ordinary client fails, with an error that begins like
 // this.
 func awaitError(t *testing.T, top topology.Topology, prefix string, do func(redis.UniversalClient) error) {
-	t.Helper()
 	rdb := top.Admin(t, func(o *redis.UniversalOptions) {
 		o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, -1
 	})

@@ -17,10 +17,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -56,20 +56,11 @@ func TestServer(t *testing.T) {
 	require.Equal(t, strings.HasPrefix(string(says), "Valkey"), s.IsValkey())
 }
 
-// newClient makes a client of the library, closed at the end of the test.
-func newClient(t *testing.T, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
-}
+var newClient = kindtest.NewClient
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
-	t.Helper()
-	h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-	require.NoError(t, err)
+	h := kindtest.Lock(t, m, holdfast.Wait(patience))
 	return h
 }
 
@@ -104,7 +95,6 @@ func onOutermost(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 // startProcess starts the test binary as one of the processes of [TestMain], killed at the end of the test if it still
 // runs. in is what it reads, and lines are what it prints.
 func startProcess(t *testing.T, env string, job ...any) (cmd *exec.Cmd, in io.Writer, lines *bufio.Scanner) {
-	t.Helper()
 	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), env+"="+strings.TrimSpace(fmt.Sprintln(job...)))
 	cmd.Stderr = os.Stderr

@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -43,7 +44,6 @@ func locks(c *holdfast.Client, name string) map[string]holdfast.Locker {
 // startWithReplica starts a primary with a replica that counts.
 func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Option) (r *redistest.Replicated,
 	replica *redistest.Server) {
-	t.Helper()
 	r = redistest.StartReplicated(t, 1, append(opts, redistest.Exec(p.Path))...)
 	r.Primary().Command(t, "WAIT", "1", "0")
 	return r, r.Replicas()[0]
@@ -51,7 +51,6 @@ func startWithReplica(t *testing.T, p redistest.Program, opts ...redistest.Optio
 
 // knowsWAITAOF: Redis since 7.2, and Valkey.
 func knowsWAITAOF(t *testing.T, srv *redistest.Server) bool {
-	t.Helper()
 	info := srv.Command(t, "COMMAND", "INFO", "waitaof").([]any)
 	return info[0] != nil
 }
@@ -184,15 +183,13 @@ func TestReplicasInEveryTopology(t *testing.T) {
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
-		h, err := m.Lock(t.Context(), holdfast.WithReplicas(replicasOf(top), amply))
-		require.NoError(t, err)
+		h := kindtest.Lock(t, m, holdfast.WithReplicas(replicasOf(top), amply))
 		top.(topology.Killer).KillServing(t, "orders")
 		rival := rlock.New(newClient(t, top.Connect(t), nil), "orders")
-		s, err := rival.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, rival)
 		require.Equal(t, h.Owner(), s.Owner)
 		require.Equal(t, h.Token(), s.Token)
-		_, err = rival.TryLock(t.Context())
+		_, err := rival.TryLock(t.Context())
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.NoError(t, h.Unlock(t.Context()), "held until now")
 	})
@@ -218,11 +215,11 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 			}
 			granted <- h
 		}()
-		eventually(t.Context(), t, "waited for", func() bool {
+		kindtest.Eventually(t, "waited for", func() bool {
 			return old.Field(t, "clients",
 				"blocked_clients") == "1"
 		})
-		eventually(t.Context(), t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
+		kindtest.Eventually(t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
 		r.Promote(t, next)
 		slow.Resume()
 		h := <-granted
@@ -277,13 +274,12 @@ func TestReplicasWithTheRule(t *testing.T) {
 		}
 		one := holdfast.WithReplicas(1, amply)
 		limited := as(rule + " " + aclReplicas)
-		h, err := limited.Lock(t.Context(), one)
-		require.NoError(t, err)
+		h := kindtest.Lock(t, limited, one)
 		require.NoError(t, h.Unlock(t.Context()))
 		require.Empty(t, refused(t, srv))
 
 		limited = as(rule)
-		_, err = limited.Lock(t.Context(), one)
+		_, err := limited.Lock(t.Context(), one)
 		require.ErrorContains(t, err, "this user lacks a permission")
 		require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 		if knowsWAITAOF(t, srv) {
@@ -291,8 +287,7 @@ func TestReplicasWithTheRule(t *testing.T) {
 			require.ErrorContains(t, err, "this user lacks a permission")
 			require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 			replica.Command(t, "CONFIG", "SET", "appendonly", "yes")
-			h, err = as(rule+" "+aclOnDisk).Lock(t.Context(), holdfast.WithReplicasOnDisk(1, amply))
-			require.NoError(t, err)
+			h = kindtest.Lock(t, as(rule+" "+aclOnDisk), holdfast.WithReplicasOnDisk(1, amply))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
 

@@ -14,16 +14,14 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
 // mutex is what the kinds of lock with one holder have in common.
-type mutex interface {
-	holdfast.Locker
-	State(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
-}
+type mutex = kindtest.Mutex
 
 // kind is a kind of lock as the tests over these kinds take it.
 type kind struct {
@@ -35,19 +33,7 @@ type kind struct {
 var kinds = []kind{
 	{"rlock", func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }, -1},
 	{"fairlock", func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }, 0},
-	{"rwlock", func(c *holdfast.Client, name string) mutex { return writer{rwlock.New(c, name)} }, 0},
-}
-
-// writer is the side of a read-write lock that excludes everybody.
-type writer struct{ *rwlock.RWMutex }
-
-func (w writer) State(ctx context.Context) (holdfast.State, error) {
-	s, err := w.RWMutex.State(ctx)
-	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
-	for _, h := range s.Holders {
-		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
-	}
-	return state, err
+	{"rwlock", func(c *holdfast.Client, name string) mutex { return workload.Writer{RWMutex: rwlock.New(c, name)} }, 0},
 }
 
 // eachKind runs a test for each kind of lock on each topology: each on another version where there are as many. They run
@@ -144,7 +130,6 @@ func TestThroughReshard(t *testing.T) {
 
 // story is that of the plain lock.
 func story(t *testing.T, connect func() redis.UniversalClient, name string) {
-	t.Helper()
 	storyOf(t, kinds[0], connect, name)
 }
 
@@ -157,25 +142,21 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	a := k.make(newClient(t, rdb, nil), name)
 	b := k.make(newClient(t, connect(), nil), name)
 	stands := func(h *holdfast.Hold, count int) {
-		t.Helper()
 		s, err := b.State(ctx)
 		require.NoError(t, err)
 		require.Equal(t, holdfast.State{Owner: h.Owner(), Count: count, Remaining: s.Remaining, Token: h.Token(),
 			Waiters: k.nobody}, s)
 	}
 	forced := func() {
-		t.Helper()
 		there, err := b.ForceUnlock(ctx)
 		require.NoError(t, err)
 		require.True(t, there)
 	}
 
-	h, err := a.Lock(ctx)
-	require.NoError(t, err)
-	_, err = b.TryLock(ctx)
+	h := kindtest.Take(ctx, t, a.Lock)
+	_, err := b.TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	inner, err := a.Lock(h.Context())
-	require.NoError(t, err)
+	inner := kindtest.Take(h.Context(), t, a.Lock)
 	stands(h, 2)
 	require.NoError(t, h.Extend(ctx, time.Minute))
 	require.NoError(t, inner.Unlock(ctx))
@@ -202,13 +183,11 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	}
 	group.Wait()
 
-	h, err = a.Lock(ctx, holdfast.HoldAtLeast(time.Hour))
-	require.NoError(t, err)
+	h = kindtest.Take(ctx, t, a.Lock, holdfast.HoldAtLeast(time.Hour))
 	require.NoError(t, h.Unlock(ctx))
 	stands(h, 1)
 	forced()
-	h, err = a.Lock(ctx)
-	require.NoError(t, err)
+	h = kindtest.Take(ctx, t, a.Lock)
 	forced()
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 	require.Zero(t, rdb.Exists(ctx, name).Val())

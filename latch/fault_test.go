@@ -22,7 +22,6 @@ import (
 
 // proxied is the latch for a client behind a proxy.
 func (l *lab) proxied(hooks ...redis.Hook) (*latch.Latch, *faultproxy.Proxy) {
-	l.Helper()
 	rdb, proxy := kindtest.Behind(l.TB, redistest.Shared(l.TB).Addr(), 100*time.Millisecond, hooks...)
 	return latch.New(newClient(l.TB, rdb, nil), l.name), proxy
 }
@@ -96,7 +95,6 @@ func TestCallsAreRemembered(t *testing.T) {
 // late has a count-down of a latch of so many be repeated when others have counted it down to nothing and set it
 // anew. It returns what the repeat and the others were told, and what is left of the new one.
 func late(t *testing.T, from int, hooks ...redis.Hook) (told []int, left string) {
-	t.Helper()
 	l := newLab(t)
 	m, proxy := l.proxied(hooks...)
 	count(t, m, 0) // the server knows the script, and the client the server's clock
@@ -148,7 +146,6 @@ func TestLateRepeat(t *testing.T) {
 // overtaken has a request of an operation on a latch that is not to be changed by it be kept by the
 // network, so that its repeat gets the answer. Then the latch changes hands, and the request arrives.
 func overtaken(t *testing.T, op string, hooks ...redis.Hook) (left string) {
-	t.Helper()
 	l := newLab(t)
 	m, proxy := l.proxied(hooks...)
 	other := l.process()

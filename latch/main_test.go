@@ -3,7 +3,6 @@ package latch_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
@@ -32,13 +31,11 @@ type lab struct {
 }
 
 func newLab(t testing.TB) *lab {
-	t.Helper()
 	return &lab{t, redistest.Shared(t).Client(t), uniqueName(t)}
 }
 
 // process is the latch for a client of its own.
 func (l *lab) process(opts ...holdfast.Option) *latch.Latch {
-	l.Helper()
 	return latch.New(newClient(l.TB, redistest.Shared(l.TB).Client(l.TB), nil), l.name, opts...)
 }
 
@@ -49,7 +46,6 @@ func (l *lab) listening() int64 { return kindtest.Listeners(context.Background()
 
 // set sets a latch that is not set.
 func set(t testing.TB, l *latch.Latch, count int) {
-	t.Helper()
 	ok, err := l.Set(context.Background(), count)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -57,7 +53,6 @@ func set(t testing.TB, l *latch.Latch, count int) {
 
 // count counts down and demands what is left.
 func count(t testing.TB, l *latch.Latch, left int) {
-	t.Helper()
 	n, err := l.CountDown(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, left, n)
@@ -72,11 +67,5 @@ func waiting(ctx context.Context, l *latch.Latch, opts ...holdfast.Option) <-cha
 
 // open demands that somebody who waited was let in.
 func open(t testing.TB, c <-chan error) {
-	t.Helper()
-	select {
-	case err := <-c:
-		require.NoError(t, err)
-	case <-time.After(patience):
-		require.FailNow(t, "it waits on")
-	}
+	require.NoError(t, kindtest.Receive(t, "it is let in", c))
 }

@@ -41,7 +41,6 @@ func unhurried(o *redis.Options) { o.ReadTimeout = 10 * time.Minute }
 
 // costOf runs a script and tells how many calls it made, and how many elements those took and gave.
 func costOf(t *testing.T, rdb *redis.Client, name, text string, keys, args []any) (calls, elements int) {
-	t.Helper()
 	require.NoError(t, rdb.Del(t.Context(), "cost").Err())
 	_, err := lua.Run(t.Context(), rdb, lua.New(name, costing+text, len(keys)).Call(slices.Concat(keys, args)...))
 	if !lua.IsError(err, "HOLDFAST") { // says that it is no lock
@@ -158,7 +157,6 @@ var costHashes = map[string]func(t *testing.T, rdb *redis.Client, n int){
 
 func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
 	return func(t *testing.T, rdb *redis.Client, n int) {
-		t.Helper()
 		const fill = "for i = ARGV[1], ARGV[1] + ARGV[2] - 1 do redis.call('HSET', 'x', 'a:h' .. i, 1) end return 1"
 		require.NoError(t, rdb.Eval(t.Context(), fill, nil, first, n).Err())
 	}

@@ -37,13 +37,11 @@ func newFairCost(t *testing.T, rdb *redis.Client) *fairCost {
 }
 
 func (c *fairCost) run(s *lua.Script, args ...any) (calls, elements int) {
-	c.t.Helper()
 	return costOf(c.t, c.rdb, s.Name(), c.before+s.Text(), c.keys, args)
 }
 
 // fill puts owners of a client in the queue, or of Redisson's, which end so late.
 func (c *fairCost) fill(n int, owner func(i int) string, left time.Duration, half float64) {
-	c.t.Helper()
 	ctx, now := c.t.Context(), float64(c.rdb.Time(c.t.Context()).Val().Add(left).UnixMilli())
 	for i := 0; i < n; {
 		var owners []any
@@ -136,7 +134,6 @@ func TestFairCosts(t *testing.T) {
 }
 
 func (c *fairCost) mustBeBounded(state string, n int) {
-	c.t.Helper()
 	for range 2 { // the second meets those that stood behind the first place
 		require.NoError(c.t, c.rdb.Del(c.t.Context(), "x").Err())
 		require.NoError(c.t, c.rdb.HSet(c.t.Context(), "x", "holder:h1", 1).Err())

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -29,7 +30,6 @@ type trio struct {
 var letters = [3]string{"a", "b", "c"}
 
 func newTrio(t *testing.T, opts *holdfast.Options) *trio {
-	t.Helper()
 	s := &trio{T: t}
 	var locks []holdfast.Locker
 	for i, srv := range redistest.StartMasters(t, 3) {
@@ -48,7 +48,6 @@ func newTrio(t *testing.T, opts *holdfast.Options) *trio {
 
 // held are the names that somebody has.
 func (s *trio) held() (all []string) {
-	s.Helper()
 	all = []string{}
 	for i, rdb := range s.direct {
 		all = append(all, taken(s, rdb, letters[i])...)
@@ -59,7 +58,6 @@ func (s *trio) held() (all []string) {
 // deadServer unlocks while the second server cannot be reached, and returns what stays taken of the
 // others.
 func deadServer(t *testing.T) (held []string, err error) {
-	t.Helper()
 	s := newTrio(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	h := lock(t.Context(), t, s.all)
 	s.proxy.Stop()
@@ -89,9 +87,7 @@ func TestADeadServer(t *testing.T) {
 // losses are how the member in the middle can be lost.
 var losses = map[string]func(t *testing.T, s *trio){
 	"forced": func(t *testing.T, s *trio) {
-		forced, err := rlock.New(newClient(t, s.direct[1], nil), "b").ForceUnlock(t.Context())
-		require.NoError(t, err)
-		require.True(t, forced)
+		kindtest.Forced(t, rlock.New(newClient(t, s.direct[1], nil), "b"))
 	},
 	"deleted":   func(t *testing.T, s *trio) { require.NoError(t, s.direct[1].Del(t.Context(), "b").Err()) },
 	"forgotten": func(t *testing.T, s *trio) { require.NoError(t, s.direct[1].FlushAll(t.Context()).Err()) },
@@ -168,7 +164,6 @@ func closes(client int) func(*trio, context.CancelCauseFunc) {
 
 // endedWait waits for the third of three until the wait ends, and returns what is held at that moment.
 func endedWait(t *testing.T, how string) (held []string) {
-	t.Helper()
 	s := newTrio(t, &holdfast.Options{Lease: 2 * time.Second})
 	other := lock(t.Context(), t, rlock.New(newClient(t, s.direct[2], nil), "c"))
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -208,5 +203,42 @@ func TestADeadServerWhileTaking(t *testing.T) {
 		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 		require.ErrorContains(t, err, `"b"`)
 		require.Empty(t, s.held())
+	}
+}
+
+// TestWaitHoldsInSilence: a server falls silent for good, and go-redis waits for it for ever. Wait bounds
+// the whole call all the same: the questions, and the giving back of what the others have granted.
+func TestWaitHoldsInSilence(t *testing.T) {
+	for name, silent := range map[string]int{"the first": 0, "the last": 2} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var clients [3]*holdfast.Client
+			var proxies [3]*faultproxy.Proxy
+			var direct [3]*redis.Client
+			for i, srv := range redistest.StartMasters(t, 3) {
+				direct[i], proxies[i] = srv.Client(t), faultproxy.New(t, srv.Addr())
+				rdb := redistest.NewClient(t, proxies[i].Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+				clients[i] = newClient(t, rdb, &holdfast.Options{RetryBudget: time.Hour})
+			}
+			var members []holdfast.Locker
+			for i, c := range clients { // each has several, which are asked for together
+				members = append(members, rlock.New(c, letters[i]+"1"), rlock.New(c, letters[i]+"2"))
+			}
+			all := multilock.New(members...)
+			unlock(t, lock(t.Context(), t, all))
+			proxies[silent].Silence(true)
+			defer func() { // and its connections end, which nobody else does
+				proxies[silent].Silence(false)
+				proxies[silent].Stop()
+				proxies[silent].Start()
+			}()
+			waiting := begin(t.Context(), t, all.Lock, holdfast.Wait(300*time.Millisecond))
+			require.ErrorIs(t, waiting.Err(), holdfast.ErrUnavailable)
+			for i, rdb := range direct {
+				if i != silent {
+					require.Empty(t, append(taken(t, rdb, letters[i]+"1"), taken(t, rdb, letters[i]+"2")...))
+				}
+			}
+		})
 	}
 }

@@ -48,7 +48,6 @@ func plain(c *holdfast.Client, names ...string) (all []holdfast.Locker) {
 
 // taken are the names that somebody has in Redis.
 func taken(t testing.TB, rdb redis.UniversalClient, names ...string) []string {
-	t.Helper()
 	all := []string{}
 	for _, name := range names {
 		n, err := rdb.Exists(context.Background(), name).Result()
@@ -62,8 +61,7 @@ func taken(t testing.TB, rdb redis.UniversalClient, names ...string) []string {
 
 // count is how often an owner has entered a lock in Redis.
 func count(t testing.TB, rdb redis.UniversalClient, name, owner string) string {
-	t.Helper()
-	n, _ := rdb.HGet(context.Background(), name, owner).Result()
+	n, _ := rdb.HGet(t.Context(), name, owner).Result()
 	return n
 }
 
@@ -71,13 +69,11 @@ func channelOf(name string) string { return "redisson_lock__channel:{" + name + 
 
 // listened waits until somebody listens for the release of a lock.
 func listened(t *testing.T, rdb *redis.Client, name string) {
-	t.Helper()
 	eventually(t, "a subscriber", func() bool { return kindtest.Listeners(t.Context(), rdb, channelOf(name)) > 0 })
 }
 
 // lock takes a lock that is free, or about to be.
 func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	t.Helper()
 	return take(ctx, t, l.Lock, opts...)
 }
 

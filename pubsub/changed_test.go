@@ -39,7 +39,6 @@ func TestChanged(t *testing.T) {
 }
 
 func told(t *testing.T, changes <-chan pubsub.Connection) pubsub.Connection {
-	t.Helper()
 	select {
 	case c := <-changes:
 		return c

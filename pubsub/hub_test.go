@@ -201,15 +201,3 @@ func TestCloseWakesEverybody(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()), "closing twice")
 	require.Equal(t, Stats{}, h.Stats())
 }
-
-func BenchmarkRejoin(b *testing.B) {
-	server := redistest.Start(b)
-	h := newHub(b, server.Client(b), Options{Linger: time.Hour})
-	s := h.Subscribe("name")
-	woken(b, s)
-	s.Close()
-	b.ReportAllocs()
-	for b.Loop() {
-		h.Subscribe("name").Close()
-	}
-}

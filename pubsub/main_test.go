@@ -21,7 +21,6 @@ const patience = 20 * time.Second
 
 // started is a hub on a server of the test's own.
 func started(t *testing.T, opts Options, change ...func(*redis.Options)) (*redistest.Server, *redis.Client, *Hub) {
-	t.Helper()
 	server := redistest.Start(t)
 	rdb := server.Client(t, change...)
 	return server, rdb, newHub(t, rdb, opts)
@@ -29,7 +28,6 @@ func started(t *testing.T, opts Options, change ...func(*redis.Options)) (*redis
 
 // newHub makes a hub that is closed with the test and then keeps nothing.
 func newHub(t testing.TB, rdb redis.UniversalClient, opts Options) *Hub {
-	t.Helper()
 	h := New(rdb, opts)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -41,7 +39,6 @@ func newHub(t testing.TB, rdb redis.UniversalClient, opts Options) *Hub {
 }
 
 func eventually(t testing.TB, what string, cond func() bool) {
-	t.Helper()
 	require.Eventually(t, cond, patience, time.Millisecond, what)
 }
 
@@ -75,13 +72,11 @@ func stateOf(h *Hub, channel string) state {
 }
 
 func awaitConfirmed(t testing.TB, h *Hub, channel string) {
-	t.Helper()
 	eventually(t, channel+" confirmed", func() bool { return stateOf(h, channel) == confirmed })
 }
 
 // joined subscribes and takes the token of the confirmation.
 func joined(t testing.TB, h *Hub, channel string) *Subscription {
-	t.Helper()
 	s := h.Subscribe(channel)
 	t.Cleanup(s.Close)
 	awaitConfirmed(t, h, channel)
@@ -91,7 +86,6 @@ func joined(t testing.TB, h *Hub, channel string) *Subscription {
 
 // publish asserts that exactly n connections were listening.
 func publish(t testing.TB, rdb *redis.Client, channel string, n int64) {
-	t.Helper()
 	got, err := rdb.Publish(t.Context(), channel, "0").Result()
 	require.NoError(t, err)
 	require.Equal(t, n, got, "receivers of %q", channel)
@@ -99,7 +93,6 @@ func publish(t testing.TB, rdb *redis.Client, channel string, n int64) {
 
 // subscribers are the ids of the server's subscriber connections.
 func subscribers(t testing.TB, rdb *redis.Client) []string {
-	t.Helper()
 	list, err := rdb.Do(t.Context(), "client", "list", "type", "pubsub").Text()
 	require.NoError(t, err)
 	var ids []string

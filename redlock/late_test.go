@@ -22,7 +22,6 @@ const never = time.Second
 // tokens has a holder's token come from a master whose last one is far ahead, and returns it and
 // that of the next holder, who does not reach that master.
 func tokens(t *testing.T) (first, second uint64) {
-	t.Helper()
 	l := newLab(t, 3)
 	a, b := l.party(nil), l.party(nil)
 	name := uniqueName(t)
@@ -79,7 +78,6 @@ func TestSlowMajority(t *testing.T) {
 // woken reports whether a waiter that does not hear some of five masters, and looks for the lock by itself never,
 // gets it within a time.
 func woken(t *testing.T, within time.Duration, deaf ...int) bool {
-	t.Helper()
 	t.Cleanup(defence.LeaseEnd.Without(t))
 	t.Cleanup(defence.Deaf.Without(t))
 	l := newLab(t, 5)
@@ -120,7 +118,6 @@ func TestWaiterIsWoken(t *testing.T) {
 // its way, which comes when the leaving has found nothing there. It returns for how long that
 // master then keeps the lock.
 func afterLeave(t *testing.T) (kept time.Duration) {
-	t.Helper()
 	l := newLab(t, 3)
 	eventually(t, "a vote that was late, and yet executed", func() bool { // else it refuses itself, on a busy machine
 		p := l.patient(&holdfast.Options{Lease: long}, time.Minute)
@@ -192,7 +189,6 @@ var joins = map[string]struct {
 // joined has a lock that is to stay for an hour unlocked when a master has joined the holder. It
 // returns for how long each keeps it then.
 func joined(t *testing.T, how string) []time.Duration {
-	t.Helper()
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: long})
 	m, join := p.mutex(uniqueName(t)), joins[how]
@@ -238,7 +234,6 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 // Neither the answer to that comes, nor does that master hear that the lock is left. It returns for
 // how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
-	t.Helper()
 	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 500 * time.Millisecond})
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))
 	votes := p.proxies[2].On(isVote, 1, faultproxy.HoldReply)

@@ -29,7 +29,6 @@ func (l *lab) listeners(name string, at int) int {
 
 // versed is a party that has had a lock of all masters, so it knows them.
 func (l *lab) versed(opts *holdfast.Options) *party {
-	l.Helper()
 	p := l.party(opts)
 	require.NoError(l, lockOnce(l.Context(), p.mutex("warm:"+p.clients[0].ID())))
 	return p
@@ -38,7 +37,6 @@ func (l *lab) versed(opts *holdfast.Options) *party {
 // awaits has a waiter that was refused and listens everywhere, as one who waits already when things
 // happen. It releases the lock at once when it has it.
 func (l *lab) awaits(p *party, name string) *kindtest.Pending {
-	l.Helper()
 	before := make([]int, len(l.masters))
 	for i := range before {
 		before[i] = l.listeners(name, i)
@@ -61,7 +59,6 @@ func (l *lab) all() (places []int) {
 // taken has somebody else's hash at one master when the lock is released, as a dead contender
 // leaves it, or another program. It reports whether one who waits gets the lock.
 func (l *lab) taken(name string, at int) bool {
-	l.Helper()
 	a, b := l.party(nil), l.versed(nil)
 	h := lock(l, a.mutex(name))
 	granted := l.awaits(b, name)
@@ -77,7 +74,6 @@ func (l *lab) taken(name string, at int) bool {
 // gets reports whether a waiter is granted the lock, however slow the machine is; with a defence
 // switched off it has less time.
 func (l *lab) gets(waiter *kindtest.Pending) bool {
-	l.Helper()
 	if begun := time.Now(); defence.LastWord.Off() {
 		eventually(l.T, "granted, or its time is over", func() bool { return waiter.Over() || time.Since(begun) > 2*never })
 		if !waiter.Over() {
@@ -113,7 +109,6 @@ func TestTakenAtOneMaster(t *testing.T) {
 // handedOn has a process whose turn is over unlock while another goroutine of it waits, and returns how
 // that one gets the lock. Another process waits too, which cannot reach the first master.
 func handedOn(t *testing.T) holdfast.How {
-	t.Helper()
 	l := newLab(t, 3)
 	hows := make(chan holdfast.How, 10)
 	a := l.party(&holdfast.Options{Observer: &holdfast.Observer{
@@ -149,7 +144,6 @@ func TestWhoIsCutOffIsSeenControl(t *testing.T) {
 // wakesItself has a waiter find one master free, which grants it the lock, so that it gives that back. It
 // reports whether the waiter is told of that by a message.
 func wakesItself(t *testing.T) (told bool) {
-	t.Helper()
 	l, name := newLab(t, 5), uniqueName(t)
 	for i := 0; ; i++ { // one of the masters is asked first, and only if that one is free it is asked to grant
 		asked, told := l.narrow(name, i%len(l.masters))
@@ -162,7 +156,6 @@ func wakesItself(t *testing.T) (told bool) {
 // narrow has a lock held at all masters but one until a waiter has looked twice. It reports whether the one
 // was asked, and whether what it granted was announced there when it was given back.
 func (l *lab) narrow(name string, at int) (asked, told bool) {
-	l.Helper()
 	const last = "the last message"
 	a, b := l.party(nil), l.versed(nil)
 	a.proxies[at].Stop()
@@ -213,7 +206,6 @@ func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
 // returns how many votes that sends before there is an answer. When there are as many as are awaited the
 // caller leaves, and there is no second look.
 func questions(t *testing.T, awaited int) (perCall int) {
-	t.Helper()
 	const processes, masters = 5, 5
 	l := newLab(t, masters)
 	l.load(lua.Vote)

@@ -32,7 +32,6 @@ var lapses = map[string]func(l *lab, name string, masters ...int){
 
 // between has a rival be granted a lock, and give it back, when masters have forgotten its holder.
 func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
-	l.Helper()
 	var other *holdfast.Hold
 	eventually(l.T, "the rival is granted it", func() (ok bool) { // unless a renewal comes first, and joins again
 		forget()
@@ -47,7 +46,6 @@ func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
 
 // visited has a party hold the lock, some masters forget it, and another party hold it in between.
 func visited(t *testing.T, lapse string, masters ...int) (m *redlock.Mutex, h *holdfast.Hold) {
-	t.Helper()
 	l := newLab(t, 5)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)
@@ -143,7 +141,6 @@ func TestForgottenHoldIsKept(t *testing.T) {
 // contradicted has three of five masters name others, who are not the same if apart is set, in place of
 // the holder.
 func contradicted(t *testing.T, apart bool) (l *lab, p *party, h *holdfast.Hold, name string) {
-	t.Helper()
 	l = newLab(t, 5)
 	name = uniqueName(t)
 	p = l.party(&holdfast.Options{Lease: 4 * time.Second})
@@ -199,7 +196,6 @@ func TestLostHoldLeavesNothing(t *testing.T) {
 // firstGrant has one of three masters grant the lock to its holder for the first time when it has
 // granted it to another party meanwhile, which has gone, and has lost all keys since.
 func firstGrant(t *testing.T) *holdfast.Hold {
-	t.Helper()
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
 	a, b := l.party(opts), l.party(opts)

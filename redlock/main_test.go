@@ -48,7 +48,6 @@ type lab struct {
 }
 
 func newLab(t *testing.T, n int, opts ...redistest.Option) *lab {
-	t.Helper()
 	l := &lab{T: t, masters: redistest.StartMasters(t, n, opts...)}
 	for _, m := range l.masters {
 		l.direct = append(l.direct, m.Client(t))
@@ -66,13 +65,11 @@ type party struct {
 
 // party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
 func (l *lab) party(opts *holdfast.Options) *party {
-	l.Helper()
 	return l.patient(opts, time.Second)
 }
 
 // newParty makes some masters, one process and a lock of its.
 func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *party, *redlock.Mutex) {
-	t.Helper()
 	l := newLab(t, n)
 	p := l.party(opts)
 	return l, p, p.mutex(uniqueName(t))
@@ -80,7 +77,6 @@ func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *party, *redlo
 
 // patient is a party whose calls give up a silent connection after so long.
 func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
-	l.Helper()
 	lease := holdfast.DefaultLease
 	if opts != nil && opts.Lease > 0 {
 		lease = opts.Lease
@@ -105,7 +101,6 @@ func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
 
 // load has each request of these scripts be one, at all masters.
 func (l *lab) load(scripts ...*lua.Script) {
-	l.Helper()
 	for _, rdb := range l.direct {
 		kindtest.Load(l, rdb, scripts...)
 	}
@@ -131,7 +126,6 @@ func (l *lab) held(name string) (n int) {
 
 // give has a master say that it has granted a lock to somebody else.
 func (l *lab) give(i int, name, owner string, lease time.Duration) {
-	l.Helper()
 	require.NoError(l, l.direct[i].Del(l.Context(), name).Err())
 	require.NoError(l, l.direct[i].HSet(l.Context(), name, owner, 1).Err())
 	require.NoError(l, l.direct[i].PExpire(l.Context(), name, lease).Err())
@@ -158,7 +152,6 @@ func once(m holdfast.Locker) kindtest.Acquire {
 
 // close closes all clients of a party, which waits for what is done in the background.
 func (p *party) close(t *testing.T) {
-	t.Helper()
 	for _, c := range p.clients {
 		require.NoError(t, c.Close(t.Context()))
 	}

@@ -54,7 +54,6 @@ func TestMasterIsJoinedAgainControl(t *testing.T) {
 // again, and returns how the hold ended, if it did. The first restart is soon after that, and the
 // third master has granted the lock a moment before.
 func rolling(t *testing.T) error {
-	t.Helper()
 	const lease = 3 * time.Second
 	l := newLab(t, 3)
 	p := l.party(&holdfast.Options{Lease: lease})
@@ -90,7 +89,6 @@ func TestRollingRestartControl(t *testing.T) {
 // forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two
 // others come back, and another party asks. It returns what became of that.
 func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfast.Hold, err error) {
-	t.Helper()
 	l := newLab(t, 5)
 	name := uniqueName(t)
 	lease := &holdfast.Options{Lease: 20 * time.Second, RetryBudget: 300 * time.Millisecond}
@@ -157,7 +155,6 @@ func TestDelayedRestartControl(t *testing.T) {
 // two then name another owner, as while that one asks for it. It returns how the hold ends, nil if
 // it goes on when the other has given them back.
 func besieged(t *testing.T) error {
-	t.Helper()
 	l := newLab(t, 5)
 	a := l.party(&holdfast.Options{Lease: 9 * time.Second})
 	m := a.mutex(uniqueName(t))

@@ -19,7 +19,6 @@ import (
 // others have, and has lost the hold by then. It returns when that master's answer is on its way.
 // Its votes until then are counted.
 func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, votes int) {
-	t.Helper()
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: 6 * time.Second}, time.Minute)
 	l.load(lua.Renew)
@@ -66,7 +65,6 @@ const long = 10 * time.Minute
 // decided on with the others, and is sent when the lock is won. That master has never known a
 // token. Then another one loses its data.
 func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
-	t.Helper()
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: long}, time.Minute)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Second), redlock.TrustRestarts())
@@ -92,7 +90,6 @@ func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 
 // extend extends a hold until a master was asked for that; others may be enough before.
 func (p *party) extend(t *testing.T, h *holdfast.Hold, master int) {
-	t.Helper()
 	for seen := p.proxies[master].Seen(isRenewal); p.proxies[master].Seen(isRenewal) == seen; {
 		require.NoError(t, h.Extend(t.Context(), long))
 	}
@@ -126,7 +123,6 @@ func TestAskedBeforeTheWinControl(t *testing.T) {
 // somebody else until four times its timeout later. It returns whether the hold was renewed when that time was
 // over, and why it ended when the first master forgets it then.
 func contested(t *testing.T) (renewed bool, lost error) {
-	t.Helper()
 	const timeout, settling = time.Second, 4 * time.Second
 	l, name := newLab(t, 3), uniqueName(t)
 	var last atomic.Pointer[time.Time] // renewal of its own accord
@@ -188,7 +184,6 @@ func TestContestedHoldSettlesControl(t *testing.T) {
 // without its data, and another party, whose proxies keep its connections over that, try. It
 // returns what became of that.
 func restartBehindProxy(t *testing.T) error {
-	t.Helper()
 	l := newClockLab(t, 5)
 	opts := &holdfast.Options{Lease: 10 * time.Second, RetryBudget: 300 * time.Millisecond}
 	a, b := l.party(opts), l.party(opts)

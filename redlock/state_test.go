@@ -23,7 +23,6 @@ func (p *party) seen(name string) *redlock.Mutex {
 
 // everywhere is a lock that is held at all masters.
 func (l *lab) everywhere(m *redlock.Mutex, opts ...holdfast.Option) *holdfast.Hold {
-	l.Helper()
 	h := lock(l, m, opts...)
 	eventually(l.T, "every master has it", func() bool { return l.held(m.Name()) == len(l.masters) })
 	return h
@@ -37,15 +36,13 @@ func TestState(t *testing.T) {
 		p, other := l.party(nil), l.party(nil)
 		m := p.seen(uniqueName(t))
 		for _, seen := range []*redlock.Mutex{m, other.seen(m.Name())} {
-			s, err := seen.State(t.Context())
-			require.NoError(t, err)
+			s := kindtest.State(t, seen)
 			require.Empty(t, s.Owner)
 			require.Equal(t, -1, s.Waiters)
 			h := l.everywhere(m)
 			inner := take(h.Context(), t, m.Lock)
 			eventually(t, "counted everywhere", func() bool {
-				s, err = seen.State(t.Context())
-				require.NoError(t, err)
+				s = kindtest.State(t, seen)
 				counted := 0
 				for _, at := range s.Masters {
 					if at.Count == 2 {
@@ -66,8 +63,7 @@ func TestState(t *testing.T) {
 			}
 			unlock(t, inner, h)
 			eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
-			s, err = seen.State(t.Context())
-			require.NoError(t, err)
+			s = kindtest.State(t, seen)
 			require.Empty(t, s.Owner)
 			require.GreaterOrEqual(t, s.Token, h.Token())
 		}
@@ -84,9 +80,7 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	dead := "11111111-2222-4333-8444-555555555555:h"
 	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
 	state := func() redlock.State {
-		t.Helper()
-		s, err := m.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, m)
 		return s
 	}
 	at(0, dead+"1", time.Hour)
@@ -140,14 +134,13 @@ func TestStateAndOutage(t *testing.T) {
 			m := p.seen(uniqueName(t))
 			h := l.everywhere(holder.mutex(m.Name()), holdfast.Lease(time.Hour))
 			o.on(l, p, 0)
-			s, err := m.State(t.Context())
-			require.NoError(t, err)
+			s := kindtest.State(t, m)
 			require.Equal(t, h.Owner(), s.Owner)
 			require.Error(t, s.Masters[0].Err)
 			require.NoError(t, s.Masters[1].Err)
 
 			o.on(l, p, 1)
-			s, err = m.State(t.Context())
+			s, err := m.State(t.Context())
 			require.ErrorIs(t, err, holdfast.ErrUnavailable)
 			require.NotErrorIs(t, err, holdfast.ErrUncertain)
 			require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
@@ -165,9 +158,7 @@ func TestStateAndOutage(t *testing.T) {
 				// lock
 				return s.Masters[1].Err == nil
 			})
-			there, err = m.ForceUnlock(t.Context())
-			require.NoError(t, err)
-			require.True(t, there)
+			kindtest.Forced(t, m)
 			o.off(l, p, 0)
 			require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
 		})
@@ -181,11 +172,10 @@ func TestStateOfAFreeLockAndOutage(t *testing.T) {
 	p := l.party(nil)
 	m := p.seen(uniqueName(t))
 	p.proxies[0].Stop()
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, m)
 	require.Empty(t, s.Owner)
 	p.proxies[1].Stop()
-	_, err = m.State(t.Context())
+	_, err := m.State(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to")
 	_, err = m.ForceUnlock(t.Context())
@@ -257,12 +247,9 @@ func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	p.proxies[1].Silence(false)
 	require.Equal(t, 3, l.held(m.Name()))
 	admin := l.party(nil).seen(m.Name())
-	s, err := admin.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, admin)
 	require.Equal(t, h.Owner(), s.Owner)
-	there, err := admin.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
+	kindtest.Forced(t, admin)
 	require.Zero(t, l.held(m.Name()))
 }
 
@@ -290,7 +277,6 @@ type forced struct {
 }
 
 func newForced(t *testing.T, same bool, hook redis.Hook) forced {
-	t.Helper()
 	l := newLab(t, 3)
 	holder := l.party(nil)
 	by := holder
@@ -308,7 +294,6 @@ func newForced(t *testing.T, same bool, hook redis.Hook) forced {
 }
 
 func (f *forced) force() {
-	f.Helper()
 	there, err := f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)).ForceUnlock(f.Context())
 	require.NoError(f, err)
 	require.True(f, there)

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -29,7 +30,6 @@ func (l *lab) time(i int) uint64 {
 // client knows of them is as unsure as its round trips were long, so on a busy machine a token may
 // be ahead of them; and when they have forgotten it, the next one goes by their clocks alone.
 func (l *lab) passed(token uint64, masters ...int) {
-	l.Helper()
 	if len(masters) == 0 {
 		for i := range l.masters {
 			masters = append(masters, i)
@@ -50,7 +50,6 @@ func (l *lab) forget() {
 // token is that of a hold of the party's, which is released. (Since when a master runs is told by
 // its clock.)
 func (l *lab) token(p *party, name string) uint64 {
-	l.Helper()
 	h := lock(l, p.mutex(name, redlock.TrustRestarts()))
 	unlock(l, h)
 	return h.Token()
@@ -135,9 +134,7 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 		if i == 1 {
 			addr = faultproxy.Distance(t, addr, 20*time.Millisecond)
 		}
-		c, err := holdfast.New(redistest.NewClient(t, addr), nil)
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
+		c := kindtest.NewClient(t, redistest.NewClient(t, addr), nil)
 		far.clients = append(far.clients, c)
 	}
 	h := lock(t, far.mutex(name, redlock.TrustRestarts()))

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -47,7 +48,6 @@ type looker struct {
 }
 
 func newLooker(t testing.TB, rdb redis.UniversalClient, long time.Duration) *looker {
-	t.Helper()
 	l := &looker{log: &noted{}, heard: make(chan holdfast.SelfBlockEvent, 100)}
 	l.Client = newClient(t, rdb, &holdfast.Options{
 		LongWait: long, Logger: slog.New(slog.NewTextHandler(l.log, nil)),
@@ -57,14 +57,7 @@ func newLooker(t testing.TB, rdb redis.UniversalClient, long time.Duration) *loo
 }
 
 func (l *looker) hears(t *testing.T) holdfast.SelfBlockEvent {
-	t.Helper()
-	select {
-	case s := <-l.heard:
-		return s
-	case <-time.After(patience):
-		require.Fail(t, "nobody said so")
-	}
-	return holdfast.SelfBlockEvent{}
+	return kindtest.Receive(t, "somebody says so", l.heard)
 }
 
 // waitsFor has a name waited for until the returned function is called.
@@ -135,7 +128,6 @@ func TestToldOnce(t *testing.T) {
 	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
 	m := rlock.New(l.Client, uniqueName(t))
 	comeAgain := func(h *holdfast.Hold) {
-		t.Helper()
 		for told := 0; told < 3; { // in which each is long enough to be told of
 			if _, err := m.Lock(t.Context(), holdfast.Wait(4*longWait)); len(l.heard) > 0 || told > 0 {
 				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -239,7 +231,6 @@ func TestToldOnceControl(t *testing.T) {
 
 // says waits until Redis has the label of a client.
 func says(t *testing.T, rdb redis.UniversalClient, c *holdfast.Client, label string) {
-	t.Helper()
 	eventually(t, "the label is written", func() bool { return rdb.Get(t.Context(), keys.Label(c.ID())).Val() == label })
 	left := rdb.PTTL(t.Context(), keys.Label(c.ID())).Val()
 	require.Positive(t, left)

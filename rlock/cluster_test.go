@@ -67,7 +67,6 @@ func (c hangingCluster) client(t *testing.T, patience time.Duration) *redis.Clus
 
 // tags are parts of names for which each master is the one that has them.
 func (c hangingCluster) tags(t *testing.T) (tags [3]string) {
-	t.Helper()
 	for i := 0; tags[0] == "" || tags[1] == "" || tags[2] == ""; i++ {
 		tag := fmt.Sprintf("{%s:%d}", uniqueName(t), i)
 		tags[slices.Index(c.Nodes, c.Master(t, tag))] = tag
@@ -207,7 +206,6 @@ func TestSentinelWithRouting(t *testing.T) {
 
 // grantedAt reports whether a client's locks are granted by this server.
 func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
-	t.Helper()
 	name := uniqueName(t)
 	h, err := rlock.New(c, name).Lock(t.Context())
 	if err != nil {
@@ -220,7 +218,6 @@ func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
 // handsOver reports whether a waiter gets the lock within a time after it was released. The waiter
 // has been refused twice by then: when it came, and when it listened.
 func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast.Client, within time.Duration) bool {
-	t.Helper()
 	name := uniqueName(t)
 	h := lock(t, rlock.New(holder, name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }
@@ -291,14 +288,12 @@ type sleeper struct {
 func (s *sleeper) channel() string { return "redisson_lock__channel:{" + s.name + "}" }
 
 func listens(t *testing.T, server *redistest.Server, channel string) bool {
-	t.Helper()
 	return kindtest.Listeners(t.Context(), server.Client(t), channel) == 1
 }
 
 // asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes
 // it. It leaves with the test.
 func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
-	t.Helper()
 	s := &sleeper{name: uniqueName(t)}
 	_ = lock(t, rlock.New(holder, s.name))
 	attempts := func() int64 { return primary.CommandCalls(t)["evalsha"] }

@@ -27,7 +27,6 @@ type line struct {
 }
 
 func lineUp(ctx context.Context, t *testing.T, m *rlock.Mutex, waiters int, opts ...holdfast.Option) *line {
-	t.Helper()
 	l := &line{mutex: m, holder: lock(t, m, opts...)}
 	for range waiters {
 		l.join(ctx, t, opts...)
@@ -36,7 +35,6 @@ func lineUp(ctx context.Context, t *testing.T, m *rlock.Mutex, waiters int, opts
 }
 
 func (l *line) join(ctx context.Context, t *testing.T, opts ...holdfast.Option) {
-	t.Helper()
 	before := queued()
 	l.next = append(l.next, begin(ctx, t, l.mutex.Lock, opts...))
 	eventually(t, "it waits", func() bool { return queued() > before })
@@ -45,14 +43,12 @@ func (l *line) join(ctx context.Context, t *testing.T, opts ...holdfast.Option) 
 // stale waits until the time is over for which the lock is handed on without a look at the server.
 // It is 10 ms; a key with that time to live tells it.
 func (p *proxied) stale(t *testing.T) {
-	t.Helper()
 	require.NoError(t, p.direct.Set(t.Context(), "clock", 1, 20*time.Millisecond).Err())
 	eventually(t, "20 ms", func() bool { return free(t, p.direct, "clock") })
 }
 
 // warmPass makes pass known to the server, and shows that it is what a holder of a while sends.
 func (p *proxied) warmPass(t *testing.T) {
-	t.Helper()
 	warm(t, p)
 	l := lineUp(t.Context(), t, p.mutex, 1)
 	p.stale(t)
@@ -359,11 +355,9 @@ func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	l := lineUp(t.Context(), t, p.mutex, 2)
 	require.NoError(t, l.holder.Unlock(t.Context())) // asks for tokens
 	holder := l.next[0].Hold()
-	there, err := rlock.New(newClient(t, p.srv.Client(t), nil), "a").ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, there)
+	kindtest.Forced(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
 	restore := defence.Look.Without(t) // it is within 10 ms
-	err = holder.Unlock(t.Context())
+	err := holder.Unlock(t.Context())
 	restore()
 	require.NoError(t, err)
 	h := l.next[1].Hold()

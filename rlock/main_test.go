@@ -36,7 +36,6 @@ var (
 
 // count is an owner's hold count in Redis, 0 if it holds nothing.
 func count(t testing.TB, rdb redis.UniversalClient, name, owner string) int {
-	t.Helper()
 	n, err := rdb.HGet(context.Background(), name, owner).Int()
 	if errors.Is(err, redis.Nil) {
 		return 0
@@ -47,7 +46,6 @@ func count(t testing.TB, rdb redis.UniversalClient, name, owner string) int {
 
 // free reports whether nobody holds the name in Redis.
 func free(t testing.TB, rdb redis.UniversalClient, name string) bool {
-	t.Helper()
 	n, err := rdb.Exists(context.Background(), name).Result()
 	require.NoError(t, err)
 	return n == 0

@@ -188,7 +188,6 @@ func TestWaitedIsNotNegative(t *testing.T) {
 
 // ends has a hold end that nobody renews, and returns why, as an observer was told of it until the client was closed.
 func ends(t *testing.T) (told []error) {
-	t.Helper()
 	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: &holdfast.Observer{
 		Ended: func(_ context.Context, e holdfast.EndEvent) { told = append(told, e.Reason) }, // one after the other
 	}})

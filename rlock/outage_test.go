@@ -35,7 +35,6 @@ func refusedDials(t *testing.T) {
 
 // unavailable says that nobody said who has the lock, and why.
 func unavailable(t *testing.T, err error, causes ...error) {
-	t.Helper()
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 	for _, cause := range causes {
@@ -269,7 +268,6 @@ func TestBudgetBoundsDials(t *testing.T) {
 // asks are operations that change something, each with the answer to whether that may have
 // happened.
 func asks(t *testing.T, rdb *redis.Client) map[string]error {
-	t.Helper()
 	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
 	_, lock := m.Lock(t.Context())
 	_, try := m.TryLock(t.Context())
@@ -359,7 +357,6 @@ func TestPromptServersNeedNoGoroutine(t *testing.T) {
 // inAStall reports whether somebody leaves, within a time, who comes when the server has been silent
 // for a while. One who asked in the moment before sits in a read that does not end.
 func inAStall(t *testing.T, within time.Duration) (leaves bool) {
-	t.Helper()
 	p := newProxied(t, nil)
 	rdb := redistest.NewClient(t, p.proxy.Addr(), func(o *redis.Options) {
 		o.ReadTimeout, o.MinIdleConns = 10*patience, 3

@@ -83,7 +83,6 @@ type gathering struct {
 }
 
 func newGathering(t *testing.T) *gathering {
-	t.Helper()
 	t.Cleanup(defence.Overtake.Without(t)) // calls wait for those under way, however long these take
 	srv := redistest.Start(t)
 	g := &gathering{T: t, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t)}

@@ -25,7 +25,6 @@ var waits = faultproxy.Command("WAIT")
 // replicatedLab is a primary with a replica, and a client before which there is a proxy.
 func replicatedLab(t *testing.T, change ...func(*redis.Options)) (*redistest.Replicated, *faultproxy.Proxy,
 	*holdfast.Client) {
-	t.Helper()
 	r := redistest.StartReplicated(t, 1)
 	r.Primary().Command(t, "WAIT", "1", "0") // a replica counts when it has spoken for the first time
 	proxy := faultproxy.New(t, r.Primary().Addr())
@@ -34,7 +33,6 @@ func replicatedLab(t *testing.T, change ...func(*redis.Options)) (*redistest.Rep
 
 // requireGivenBack: nothing is held, and another client has the lock at once.
 func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
-	t.Helper()
 	rdb := srv.Client(t)
 	require.True(t, free(t, rdb, name), "given back before the error was told")
 	unlock(t, take(t.Context(), t, rlock.New(newClient(t, rdb, nil), name).TryLock))

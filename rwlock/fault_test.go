@@ -28,7 +28,6 @@ type proxied struct {
 }
 
 func newProxied(t *testing.T, hooks ...redis.Hook) *proxied {
-	t.Helper()
 	l := newLab(t)
 	rdb, proxy := kindtest.Behind(t, redistest.Shared(t).Addr(), 200*time.Millisecond, hooks...)
 	c := newClient(t, rdb, nil)
@@ -64,8 +63,7 @@ func TestAtMostOnce(t *testing.T) {
 		unlock(t, r)
 		require.Empty(t, p.fields())
 		hit(lua.RwState)
-		_, err := p.mutex.State(t.Context())
-		require.NoError(t, err)
+		kindtest.State(t, p.mutex)
 		for s, lock := range map[*lua.Script]kindtest.Acquire{lua.RwForce: p.mutex.RLock, lua.RwWriteRelease: p.mutex.Lock} {
 			h := take(t.Context(), t, lock)
 			hit(s)
@@ -81,7 +79,6 @@ func TestAtMostOnce(t *testing.T) {
 // lateRead has the network keep a request to read until its repeat was granted the lock, the reader
 // has re-entered, and has a longer lease. It returns what the server has when the request has come.
 func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
-	t.Helper()
 	p := newProxied(t, hooks...)
 	unlock(t, take(t.Context(), t, p.mutex.RLock)) // the client knows the server's clock
 	hash := lua.RwRead.Hash()
@@ -93,8 +90,7 @@ func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
 	again := take(r.Context(), t, p.mutex.RLock)
 	require.NoError(t, r.Extend(t.Context(), time.Hour))
 	p.proxy.Deliver()
-	state, err := p.mutex.State(t.Context())
-	require.NoError(t, err)
+	state := kindtest.State(t, p.mutex)
 	unlock(t, again, r)
 	return state.Holders[0]
 }
@@ -135,7 +131,6 @@ func TestWaitingWriterDies(t *testing.T) {
 // cancelledWriter has a writer leave while its question gets no answer. It returns how many places the
 // server has when the client has done what it wants to.
 func cancelledWriter(t *testing.T, fault faultproxy.Action) int64 {
-	t.Helper()
 	p := newProxied(t)
 	first := take(t.Context(), t, p.process(nil).RLock)
 	rule := p.next(lua.RwWrite, fault)
@@ -173,7 +168,6 @@ func TestCancelledWriter(t *testing.T) {
 // again. It returns what came of that, and the fields of the lock while it read and after it has
 // stopped to write.
 func readsAgain(t *testing.T, hooks ...redis.Hook) (both, read map[string]string, err error) {
-	t.Helper()
 	p := newProxied(t, hooks...)
 	own := holdfast.WithOwner(t.Context())
 	w := take(own, t, p.mutex.Lock)

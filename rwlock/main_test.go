@@ -35,18 +35,15 @@ type lab struct {
 }
 
 func newLab(t testing.TB) *lab {
-	t.Helper()
 	return &lab{t, redistest.Shared(t).Client(t), uniqueName(t)}
 }
 
 // process is the lock for a client of its own.
 func (l *lab) process(opts *holdfast.Options) *rwlock.RWMutex {
-	l.Helper()
 	return rwlock.New(newClient(l.TB, redistest.Shared(l.TB).Client(l.TB), opts), l.name)
 }
 
 func (l *lab) fields() map[string]string {
-	l.Helper()
 	all, err := l.rdb.HGetAll(context.Background(), l.name).Result()
 	require.NoError(l, err)
 	return all
@@ -54,7 +51,6 @@ func (l *lab) fields() map[string]string {
 
 // waiting is how many writers the server knows that wait.
 func (l *lab) waiting() int64 {
-	l.Helper()
 	n, err := l.rdb.ZCard(context.Background(), "holdfast_rwlock_writers:{"+l.name+"}").Result()
 	require.NoError(l, err)
 	return n

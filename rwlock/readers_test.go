@@ -19,7 +19,6 @@ import (
 
 // counting is the lock for a client of its own, and how many of its questions to read were answered.
 func (l *lab) counting() (*rwlock.RWMutex, *atomic.Int64) {
-	l.Helper()
 	rdb, asked := redistest.Shared(l.TB).Client(l.TB), new(atomic.Int64)
 	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
 		err := send()
@@ -37,7 +36,6 @@ func (l *lab) counting() (*rwlock.RWMutex, *atomic.Int64) {
 // its client wait before it, if there is to be one. Then the server loses the lock, which nobody is told. When
 // the owner writes, it returns that hold, the wait to read, and what ends it.
 func ownRead(t *testing.T, another bool) (w *holdfast.Hold, read *kindtest.Pending, leave func()) {
-	t.Helper()
 	l := newLab(t)
 	m, asked := l.counting()
 	lock(t, l.process(&holdfast.Options{Lease: time.Hour}))
@@ -102,8 +100,7 @@ func TestStateOfTheDead(t *testing.T) {
 	l := newLab(t)
 	m := l.process(nil)
 	holders := func() (owners []string) {
-		s, err := m.State(t.Context())
-		require.NoError(t, err)
+		s := kindtest.State(t, m)
 		for _, h := range s.Holders {
 			require.Positive(t, h.Remaining)
 			owners = append(owners, h.Owner)
@@ -117,9 +114,7 @@ func TestStateOfTheDead(t *testing.T) {
 	lease := "{" + l.name + "}:" + redissons + ":rwlock_timeout:1"
 	require.NoError(t, l.rdb.Set(t.Context(), lease, 1, time.Minute).Err())
 	require.ElementsMatch(t, []string{live.Owner(), redissons}, holders())
-	forced, err := m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, forced)
+	kindtest.Forced(t, m)
 	require.Empty(t, l.fields())
 	require.Error(t, live.Unlock(t.Context()))
 

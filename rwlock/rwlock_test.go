@@ -34,8 +34,7 @@ func TestReadersShare(t *testing.T) {
 		require.NoError(t, h.Context().Err())
 	}
 	refused(t.Context(), t, here.TryLock)
-	s, err := here.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, here)
 	require.False(t, s.Writing)
 	require.Len(t, s.Holders, 3)
 	require.Equal(t, write.Token(), s.Token)
@@ -168,8 +167,7 @@ func TestWaitingWriter(t *testing.T) {
 		refused(t.Context(), t, m.TryRLock)
 	}
 	unlock(t, take(ctx, t, here.RLock))
-	s, err := here.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, here)
 	require.Equal(t, 1, s.Waiters)
 	readers := []*kindtest.Pending{begin(t.Context(), t, here.RLock), begin(t.Context(), t, there.RLock)}
 	eventually(t, "the readers wait", func() bool { return l.listening() == 2 })
@@ -268,15 +266,11 @@ func TestForceUnlock(t *testing.T) {
 	write := lock(t, m)
 	waiting := begin(t.Context(), t, other.RLock)
 	eventually(t, "a reader waits", func() bool { return l.listening() == 1 })
-	forced, err = other.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, forced)
+	kindtest.Forced(t, other)
 	read := waiting.Hold()
 	mine := take(t.Context(), t, m.RLock)
 	require.ErrorIs(t, write.Unlock(t.Context()), holdfast.ErrLost)
-	forced, err = m.ForceUnlock(t.Context())
-	require.NoError(t, err)
-	require.True(t, forced)
+	kindtest.Forced(t, m)
 	require.Empty(t, l.fields())
 	eventually(t, "told at once", func() bool { return mine.Context().Err() != nil })
 	require.ErrorIs(t, read.Unlock(t.Context()), holdfast.ErrLost)
@@ -346,7 +340,6 @@ func TestStaysWhileReading(t *testing.T) {
 // upgradesWhileWaiting has one owner wait to read and to write behind a writer, until it reads first.
 // It returns what came of the write while it reads.
 func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
-	t.Helper()
 	l := newLab(t)
 	m, foreign := l.process(&holdfast.Options{Linger: time.Millisecond}), l.process(nil)
 	for {

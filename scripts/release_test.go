@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // repository is a clone of this one to release from, with what is changed here and not committed.
@@ -113,7 +115,6 @@ func (r *repository) commit(why string) {
 func (r *repository) git(args ...string) string { return r.run(r.dir, "git", args...) }
 
 func (r *repository) run(dir, name string, args ...string) string {
-	r.t.Helper()
 	out, err := program(dir, name, args...)
 	require.NoError(r.t, err, out)
 	return out
@@ -125,7 +126,6 @@ func (r *repository) release(args ...string) (string, error) {
 }
 
 func (r *repository) refused(why string, args ...string) {
-	r.t.Helper()
 	before := r.git("show-ref")
 	out, err := r.release(args...)
 	require.Error(r.t, err, out)
@@ -139,4 +139,137 @@ func program(dir, name string, args ...string) (string, error) {
 	c.Env = append(os.Environ(), "GOWORK=", "GOFLAGS=")
 	out, err := c.CombinedOutput()
 	return string(out), err
+}
+
+// TestRelease makes releases in a clone: real commits, real tags, and the go command of a user, who
+// gets the modules from these tags alone. That user's part is in the script itself, so that no
+// release is made without it.
+func TestRelease(t *testing.T) {
+	r := clone(t)
+
+	before := r.git("show-ref")
+	out, err := r.release("--dry-run", "v0.1.0")
+	require.NoError(t, err, out)
+	require.Equal(t, before, r.git("show-ref"), "a dry run changed something")
+	require.Contains(t, out, module+"@v0.1.0 "+module+"/holdfastprom@v0.1.0")
+	require.Contains(t, out, "without a replace")
+
+	out, err = r.release("v0.1.0")
+	require.NoError(t, err, out)
+	tags := strings.Fields(r.git("tag", "--list"))
+	require.ElementsMatch(t, []string{"v0.1.0", "alpha/v0.1.0", "holdfastprom/v0.1.0", "zulu/v0.1.0"}, tags, "what is not released has a tag, or something that is has none")
+	// Who is required is tagged first: its tag is on an ancestor.
+	r.git("merge-base", "--is-ancestor", "v0.1.0", "zulu/v0.1.0")
+	r.git("merge-base", "--is-ancestor", "zulu/v0.1.0", "alpha/v0.1.0")
+	require.NotEqual(t, r.git("rev-parse", "zulu/v0.1.0^{commit}"), r.git("rev-parse", "alpha/v0.1.0^{commit}"))
+	zulu := r.git("show", "zulu/v0.1.0:zulu/go.mod")
+	require.Contains(t, zulu, module+" v0.1.0")
+	require.NotContains(t, zulu, "replace")
+	require.Contains(t, r.read("own/go.mod"), "replace", "what is not released stands on the tree that it is in")
+	require.Contains(t, r.read("CHANGELOG.md"), "## Unreleased\n\n## 0.1.0 - ")
+	// Development goes on with go.work, without a network.
+	out, err = program(r.dir, "env", "GOPROXY=off", "go", "list", "./...", "./alpha/...", "./zulu/...", "./own/...")
+	require.NoError(t, err, out)
+
+	r.refused("nothing is said under '## Unreleased'", "v0.1.1")
+	r.replace("CHANGELOG.md", "## Unreleased\n", "## Unreleased\n\n### Fixed\n* Something.\n")
+	r.refused("not committed", "v0.1.1")
+	r.commit("a fix")
+	r.refused("is there already", "v0.1.0")
+	r.refused("is not above v0.1.0", "v0.0.9")
+	r.refused("give one as v1.2.3", "1.2.3")
+	r.refused("give one as v1.2.3", "v2.0.0")
+
+	if testing.Short() {
+		return // the API and a whole user's build once more: half of the time
+	}
+	// The control of the check of the API: what was released is taken away, in the root and in another module.
+	r.replace("zulu/zulu.go", "// Gone is taken away later.\nfunc Gone() {}\n", "")
+	r.commit("zulu: Gone is gone")
+	r.refused("Gone: removed", "--dry-run", "v0.1.1")
+	out, err = r.release("--dry-run", "v0.2.0") // before v1 the second number is for this
+	require.NoError(t, err, out)
+	require.Contains(t, out, "Gone: removed")
+	r.git("revert", "--no-edit", "HEAD")
+	r.replace("observer_join.go", "func JoinObservers(", "func JoinAll(")
+	r.commit("an exported name is another now")
+	r.refused("JoinObservers: removed", "--dry-run", "v0.1.1")
+	r.git("revert", "--no-edit", "HEAD")
+
+	// The control of what is made of each go.mod: a module that still asks for a version that nobody can have is refused.
+	r.replace("scripts/release.sh", `go mod edit -dropreplace="$need"`, ":")
+	r.replace("scripts/release.sh", `go mod edit -require="$need@$version"`, ":")
+	r.commit("a script that forgets what it is for")
+	r.refused("go.mod or go.sum lacks something", "--dry-run", "v0.1.1")
+}
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+// TestModulesOfUsers: each module that is released has in its go.mod and go.sum all that its packages and
+// their tests need. Nobody sees that where go.work stands in for what is missing; a release, which is
+// made without it, would find out first. Only the siblings come from this tree: no version of theirs is
+// public yet that has what is here.
+func TestModulesOfUsers(t *testing.T) {
+	released := releasedModules(t)
+	require.Greater(t, len(released), 10, "%v", released)
+	for dir := range released {
+		t.Run(dir, func(t *testing.T) {
+			t.Parallel()
+			out, err := listAlone(t, dir, released, nil)
+			require.NoError(t, err, "go mod tidy, with these replaces and without go.work, mends it:\n%s", out)
+		})
+	}
+	t.Run("control", func(t *testing.T) {
+		t.Parallel()
+		_, err := listAlone(t, "holdfasttest", released, func(mod string) string {
+			return strings.ReplaceAll(mod, "golang.org/x/sys ", "golang.org/x/text ")
+		})
+		require.Error(t, err, "a module that lacks one that it needs is not found out")
+	})
+}
+
+// releasedModules returns the directories of the modules that are released, with their paths.
+func releasedModules(t *testing.T) map[string]string {
+	t.Helper()
+	if runtime.GOOS == "windows" {
+		t.Skip("MODULES NOT TESTED: what is released is told by a shell")
+	}
+	out, err := program("..", "bash", "-c", `. scripts/modules.sh; modules | while read -r d; do released "$d" && echo "$d $(path_of "$d")"; done; true`)
+	require.NoError(t, err, out)
+	all := map[string]string{}
+	for line := range strings.Lines(out) {
+		f := strings.Fields(line)
+		require.Len(t, f, 2, out)
+		all[f[0]] = f[1]
+	}
+	return all
+}
+
+// listAlone has the go command look for all that the module in dir needs, with a go.mod beside the real one
+// in which its siblings are replaced by their directories here.
+func listAlone(t *testing.T, dir string, siblings map[string]string, change func(string) string) (string, error) {
+	here, err := filepath.Abs("..")
+	require.NoError(t, err)
+	mod := filepath.Join(t.TempDir(), "go.mod")
+	for from, to := range map[string]string{"go.mod": mod, "go.sum": strings.TrimSuffix(mod, "mod") + "sum"} {
+		text, err := os.ReadFile(filepath.Join(here, dir, from))
+		require.NoError(t, err)
+		if change != nil {
+			text = []byte(change(string(text)))
+		}
+		require.NoError(t, os.WriteFile(to, text, 0o600))
+	}
+	args := []string{"mod", "edit"}
+	for sibling, path := range siblings {
+		if sibling != dir {
+			args = append(args, "-replace="+path+"="+filepath.Join(here, sibling))
+		}
+	}
+	out, err := program(here, "go", append(args, mod)...)
+	require.NoError(t, err, out)
+	list := exec.Command("go", "list", "-mod=readonly", "-modfile="+mod, "-deps", "-test", "./...")
+	list.Dir = filepath.Join(here, dir)
+	list.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=")
+	text, err := list.CombinedOutput()
+	return string(text), err
 }

@@ -34,26 +34,22 @@ type lab struct {
 }
 
 func newLab(t testing.TB, permits int) *lab {
-	t.Helper()
 	srv := redistest.Shared(t)
 	return &lab{t, srv, srv.Client(t), uniqueName(t), permits}
 }
 
 // process is the semaphore for a client of its own.
 func (l *lab) process(opts *holdfast.Options) *semaphore.Semaphore {
-	l.Helper()
 	return l.through(l.srv.Client(l.TB), opts)
 }
 
 // edited is process with other scripts.
 func (l *lab) edited(hooks ...redis.Hook) *semaphore.Semaphore {
-	l.Helper()
 	return l.through(kindtest.Hooked(l.srv.Client(l.TB), hooks...), nil)
 }
 
 // through is process by a go-redis client of its own.
 func (l *lab) through(rdb redis.UniversalClient, opts *holdfast.Options) *semaphore.Semaphore {
-	l.Helper()
 	return semaphore.New(newClient(l.TB, rdb, opts), l.name, l.permits)
 }
 
@@ -62,13 +58,11 @@ func (l *lab) queue() string { return "holdfast_semaphore_queue:{" + l.name + "}
 
 // waiting waits until so many have places.
 func (l *lab) waiting(n int64) {
-	l.Helper()
 	eventually(l, "they wait", func() bool { return l.rdb.ZCard(context.Background(), l.queue()).Val() == n })
 }
 
 // free is how many permits the server has as free.
 func (l *lab) free() int {
-	l.Helper()
 	n, err := l.rdb.Get(context.Background(), l.name).Int()
 	require.NoError(l, err)
 	return n
@@ -79,7 +73,6 @@ func (l *lab) out() int64 { return l.rdb.ZCard(context.Background(), l.ends()).V
 
 // settled waits until all permits are back and nobody waits.
 func (l *lab) settled() {
-	l.Helper()
 	eventually(l, "all is given back", func() bool {
 		return l.out() == 0 && l.free() == l.permits && l.rdb.ZCard(context.Background(), l.queue()).Val() == 0
 	})
@@ -94,7 +87,6 @@ func (l *lab) acquire(ctx context.Context, s *semaphore.Semaphore, n int, opts .
 
 // some takes n permits that are free.
 func (l *lab) some(s *semaphore.Semaphore, n int, opts ...holdfast.Option) *holdfast.Hold {
-	l.Helper()
 	return l.acquire(l.Context(), s, n, opts...).Hold()
 }
 

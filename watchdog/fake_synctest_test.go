@@ -118,7 +118,6 @@ func (h *holder) Lost(reason error) {
 
 // heard demands why the holder was told of a loss, or that it was not, and returns when that was.
 func (h *holder) heard(t *testing.T, why ...error) (at time.Time) {
-	t.Helper()
 	lost, at := h.told()
 	require.Equal(t, why, lost)
 	return at

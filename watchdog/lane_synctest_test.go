@@ -68,7 +68,6 @@ func (f *fleet) lost(server int) (n int) {
 // run has n leases of each of three servers watched for so long that each is renewed several times,
 // or lost.
 func (f *fleet) run(t *testing.T, n int, lanes bool, during func(*Watchdog)) {
-	t.Helper()
 	f.at = make(map[Owner]int)
 	synctest.Test(t, func(t *testing.T) {
 		cfg := Config{Renew: f.renew, MaxBatch: 10}

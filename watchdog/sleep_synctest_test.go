@@ -32,7 +32,6 @@ func (m *machine) sleep(d time.Duration) {
 
 // sleepy is bubble on a machine that sleeps.
 func sleepy(t *testing.T, off controls, f func(t *testing.T, m *machine, w *Watchdog, s *fakeServer)) {
-	t.Helper()
 	bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		m := &machine{}
 		w.clock = m.clock()

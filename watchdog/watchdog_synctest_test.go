@@ -27,7 +27,6 @@ type controls struct {
 
 // apply lasts to the end of the test, or until it is restored.
 func (c controls) apply(t *testing.T) (restore func()) {
-	t.Helper()
 	var restores []func()
 	if c.without != nil {
 		restores = append(restores, c.without.Without(t))
@@ -45,7 +44,6 @@ func (c controls) apply(t *testing.T) (restore func()) {
 // bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that
 // no goroutine is left.
 func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
-	t.Helper()
 	defer off.apply(t)()
 	synctest.Test(t, func(t *testing.T) {
 		s := &fakeServer{}
@@ -57,7 +55,6 @@ func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fak
 }
 
 func watch(t *testing.T, w *Watchdog, renew bool) *holder {
-	t.Helper()
 	h := &holder{}
 	require.True(t, w.Watch(&h.lease, h, time.Now(), lease, renew))
 	return h

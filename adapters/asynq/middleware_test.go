@@ -23,13 +23,11 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const soon = 10 * time.Millisecond
 
 func conn(t *testing.T) asynq.RedisClientOpt {
-	t.Helper()
 	return asynq.RedisClientOpt{Addr: redistest.Shared(t).Addr()}
 }
 
 // serve starts a server of the test's queue, which ends with the test. Each error of a task is sent.
 func serve(t *testing.T, handler asynq.HandlerFunc, wrap asynq.MiddlewareFunc, change ...func(*asynq.Config)) <-chan error {
-	t.Helper()
 	failed := make(chan error, 1000)
 	c := asynq.Config{
 		Concurrency: 4, Queues: map[string]int{t.Name(): 1}, LogLevel: asynq.FatalLevel,
@@ -56,14 +54,12 @@ func serve(t *testing.T, handler asynq.HandlerFunc, wrap asynq.MiddlewareFunc, c
 
 // locked is the middleware of one process: all tasks of a test have one lock.
 func locked(t *testing.T, opts ...holdfast.Option) asynq.MiddlewareFunc {
-	t.Helper()
 	c := adaptertest.Client(t)
 	return holdfastasynq.New(func(*asynq.Task) holdfast.Locker { return rlock.New(c, t.Name()) }, opts...)
 }
 
 // enqueue adds a task and returns what can be seen of it.
 func enqueue(t *testing.T, opts ...asynq.Option) (info func() *asynq.TaskInfo) {
-	t.Helper()
 	c, i := asynq.NewClient(conn(t)), asynq.NewInspector(conn(t))
 	t.Cleanup(func() { require.NoError(t, errors.Join(c.Close(), i.Close())) })
 	opts = append([]asynq.Option{asynq.Queue(t.Name()), asynq.Retention(time.Hour)}, opts...)
@@ -77,7 +73,6 @@ func enqueue(t *testing.T, opts ...asynq.Option) (info func() *asynq.TaskInfo) {
 }
 
 func completed(t *testing.T, info func() *asynq.TaskInfo) {
-	t.Helper()
 	adaptertest.Eventually(t, "the task is done", func() bool { return info().State == asynq.TaskStateCompleted })
 }
 

@@ -38,7 +38,6 @@ type process struct {
 }
 
 func newProcess(t *testing.T, section *adaptertest.Section) *process {
-	t.Helper()
 	p := &process{enqueued: make(chan struct{}, 100)}
 	e := election.New(adaptertest.Client(t), t.Name())
 	ctx, cancel := context.WithCancel(t.Context())

@@ -38,7 +38,6 @@ func prefixed(t *testing.T, name string) string { return t.Name() + ":" + name }
 
 // newStorage makes the Storage of one process, over the files in dir.
 func newStorage(t *testing.T, dir string) *holdfastcertmagic.Storage {
-	t.Helper()
 	c := adaptertest.Client(t)
 	return holdfastcertmagic.New(&certmagic.FileStorage{Path: dir}, func(name string) holdfast.Locker {
 		return rlock.New(c, prefixed(t, name))
@@ -53,7 +52,6 @@ type authority struct {
 }
 
 func newAuthority(t *testing.T, stay time.Duration) *authority {
-	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)
 	return &authority{key: key, stay: stay}
@@ -76,7 +74,6 @@ func (a *authority) Issue(ctx context.Context, csr *x509.CertificateRequest) (*c
 
 // config is that of one process. Its cache ends with the test.
 func config(t *testing.T, s certmagic.Storage, a *authority) *certmagic.Config {
-	t.Helper()
 	var cfg *certmagic.Config
 	cache := certmagic.NewCache(certmagic.CacheOptions{
 		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return cfg, nil },
@@ -183,7 +180,6 @@ func TestLoss(t *testing.T) {
 
 // hearing is a logger that closes a channel at a line.
 func hearing(t *testing.T, line string, heard chan struct{}) *zap.Logger {
-	t.Helper()
 	var once sync.Once
 	l, err := zap.Config{
 		Level: zap.NewAtomicLevelAt(zap.DebugLevel), Encoding: "json", EncoderConfig: zap.NewProductionEncoderConfig(),

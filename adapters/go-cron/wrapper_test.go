@@ -24,7 +24,6 @@ func (often) Next(now time.Time) time.Time { return now.Add(adaptertest.Tick) }
 
 // machine runs a job on one machine, which is stopped at the end of the test.
 func machine(t *testing.T, job cron.Job) *cron.Cron {
-	t.Helper()
 	c := cron.New()
 	_, err := c.ScheduleJob(often{}, job)
 	require.NoError(t, err)
@@ -35,7 +34,6 @@ func machine(t *testing.T, job cron.Job) *cron.Cron {
 
 // locked is the job on one machine.
 func locked(t *testing.T, j *adaptertest.Journal, job cron.Job, opts ...holdfast.Option) cron.Job {
-	t.Helper()
 	return cron.NewChain(holdfastcron.New(rlock.New(adaptertest.Client(t), t.Name()), j, opts...)).Then(job)
 }
 

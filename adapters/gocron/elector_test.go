@@ -23,7 +23,6 @@ type candidate struct {
 }
 
 func newCandidate(t *testing.T) *candidate {
-	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	c := &candidate{
 		Elector: holdfastgocron.NewElector(election.New(adaptertest.Client(t), t.Name())),

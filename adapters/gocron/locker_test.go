@@ -21,7 +21,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // newLocker makes the Locker of one machine. Locks have the names of jobs.
 func newLocker(t *testing.T, opts ...holdfast.Option) *holdfastgocron.Locker {
-	t.Helper()
 	return lockerOf(adaptertest.Client(t), opts...)
 }
 
@@ -31,7 +30,6 @@ func lockerOf(c *holdfast.Client, opts ...holdfast.Option) *holdfastgocron.Locke
 
 // start starts a scheduler, which ends with the test.
 func start(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
-	t.Helper()
 	s, err := gocron.NewScheduler(opts...)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Shutdown()) })
@@ -41,7 +39,6 @@ func start(t *testing.T, opts ...gocron.SchedulerOption) gocron.Scheduler {
 
 // add adds a job whose first run is now.
 func add(t *testing.T, s gocron.Scheduler, every time.Duration, task any, opts ...gocron.JobOption) {
-	t.Helper()
 	opts = append([]gocron.JobOption{
 		gocron.WithName(t.Name()), gocron.WithStartAt(gocron.WithStartImmediately()),
 	}, opts...)

@@ -24,7 +24,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // open opens the test's database once more, as another process would.
 func open(t *testing.T, dir string) *sql.DB {
-	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "db")+"?_pragma=busy_timeout(30000)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) })
@@ -32,13 +31,11 @@ func open(t *testing.T, dir string) *sql.DB {
 }
 
 func newLocker(t *testing.T, opts ...holdfast.Option) *holdfastgoose.Locker {
-	t.Helper()
 	return holdfastgoose.New(rlock.New(adaptertest.Client(t), t.Name()), opts...)
 }
 
 // provider has two migrations: the first does what it is told to, and the second nothing.
 func provider(t *testing.T, dir string, first func(ctx context.Context) error, opts ...goose.ProviderOption) *goose.Provider {
-	t.Helper()
 	up := func(ctx context.Context, _ *sql.DB) error { return first(ctx) }
 	nothing := func(context.Context, *sql.DB) error { return nil }
 	p, err := goose.NewProvider(goose.DialectSQLite3, open(t, dir), nil, append(opts,
@@ -53,7 +50,6 @@ func provider(t *testing.T, dir string, first func(ctx context.Context) error, o
 
 // ready makes the table of versions, which several may not make at once.
 func ready(t *testing.T, dir string) {
-	t.Helper()
 	_, err := provider(t, dir, nil).GetDBVersion(t.Context())
 	require.NoError(t, err)
 }

@@ -50,7 +50,6 @@ func (h *hooked) Run(migration io.Reader) error {
 
 // open opens the database in dir once more, as another process would.
 func open(t *testing.T, dir string, before func()) *hooked {
-	t.Helper()
 	db, err := sql.Open("sqlite", filepath.Join(dir, "db")+"?_pragma=busy_timeout(30000)")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, db.Close()) }) // which most tests have done
@@ -60,14 +59,12 @@ func open(t *testing.T, dir string, before func()) *hooked {
 }
 
 func newDriver(t *testing.T, db database.Driver, timeout time.Duration, opts ...holdfast.Option) *holdfastmigrate.Driver {
-	t.Helper()
 	return holdfastmigrate.New(db, rlock.New(adaptertest.Client(t), t.Name()), timeout, opts...)
 }
 
 // newMigrate has two migrations. It is closed at the end of the test. The second one is empty: golang-migrate
 // reads ahead, and leaves a goroutine behind for what it has read and does not run.
 func newMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
-	t.Helper()
 	src, err := iofs.New(fstest.MapFS{
 		"m/1_a.up.sql": {Data: []byte("CREATE TABLE IF NOT EXISTS a (id INTEGER)")},
 		"m/2_b.up.sql": {},
@@ -91,7 +88,6 @@ func TestConformance(t *testing.T) {
 
 // up migrates in several processes at once.
 func up(t *testing.T, driver func(db *hooked) database.Driver, section *adaptertest.Section, stay time.Duration) (errs []error) {
-	t.Helper()
 	dir := t.TempDir()
 	done := make(chan error, 3)
 	for range 3 {

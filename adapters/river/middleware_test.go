@@ -43,7 +43,6 @@ type database struct {
 }
 
 func newDatabase(t *testing.T, dsn string) *database {
-	t.Helper()
 	pool, err := pgxpool.New(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
@@ -64,7 +63,6 @@ type process struct {
 }
 
 func (d *database) process(work func(ctx context.Context) error, wrap ...rivertype.Middleware) *process {
-	d.Helper()
 	workers := river.NewWorkers()
 	river.AddWorker(workers, river.WorkFunc(func(ctx context.Context, _ *river.Job[pay]) error { return work(ctx) }))
 	attempts := make(chan error, 1000)
@@ -94,7 +92,6 @@ func (again) NextRetry(*rivertype.JobRow) time.Time { return time.Now().Add(soon
 
 // insert adds a job and returns what can be seen of it.
 func (p *process) insert(t *testing.T, opts *river.InsertOpts) (row func() *rivertype.JobRow) {
-	t.Helper()
 	job, err := p.Insert(t.Context(), pay{}, opts)
 	require.NoError(t, err)
 	return func() *rivertype.JobRow {
@@ -105,13 +102,11 @@ func (p *process) insert(t *testing.T, opts *river.InsertOpts) (row func() *rive
 }
 
 func completed(t *testing.T, row func() *rivertype.JobRow) {
-	t.Helper()
 	adaptertest.Eventually(t, "the job is done", func() bool { return row().State == rivertype.JobStateCompleted })
 }
 
 // locked is the middleware of one process: all jobs of a test have one lock.
 func locked(t *testing.T, opts ...holdfast.Option) *holdfastriver.Middleware {
-	t.Helper()
 	c := adaptertest.Client(t)
 	return holdfastriver.New(func(*rivertype.JobRow) holdfast.Locker { return rlock.New(c, t.Name()) }, soon, opts...)
 }

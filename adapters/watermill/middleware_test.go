@@ -26,7 +26,6 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 func broker(t *testing.T) *gochannel.GoChannel { return brokerOf(t, gochannel.Config{}) }
 
 func brokerOf(t *testing.T, config gochannel.Config) *gochannel.GoChannel {
-	t.Helper()
 	b := gochannel.NewGoChannel(config, watermill.NopLogger{})
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	return b
@@ -35,7 +34,6 @@ func brokerOf(t *testing.T, config gochannel.Config) *gochannel.GoChannel {
 // process starts a router that handles the messages of topic "in" and publishes to "out". It returns the
 // error of each attempt.
 func process(t *testing.T, b *gochannel.GoChannel, handler message.HandlerFunc, wrap ...message.HandlerMiddleware) <-chan error {
-	t.Helper()
 	r, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	require.NoError(t, err)
 	attempts := make(chan error, 1000)
@@ -64,13 +62,11 @@ func process(t *testing.T, b *gochannel.GoChannel, handler message.HandlerFunc, 
 
 // locked is the middleware of one process: all messages of a test have one lock.
 func locked(t *testing.T, opts ...holdfast.Option) message.HandlerMiddleware {
-	t.Helper()
 	c := adaptertest.Client(t)
 	return holdfastwatermill.New(func(*message.Message) holdfast.Locker { return rlock.New(c, t.Name()) }, opts...)
 }
 
 func publish(t *testing.T, b *gochannel.GoChannel, n int) {
-	t.Helper()
 	for range n {
 		require.NoError(t, b.Publish("in", message.NewMessage(watermill.NewUUID(), nil)))
 	}

@@ -60,7 +60,6 @@ const (
 
 // run does it all, and returns what it saw and what was wrong with it.
 func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
-	tb.Helper()
 	start := now()
 	rng := rand.New(rand.NewPCG(p.seed, 0))
 	clients := 0
@@ -183,7 +182,6 @@ func (p plan) queued() bool { return p.Fair || len(p.Kinds) > 0 }
 // rest waits until nothing is held for anybody any more who is gone, and has what was under way
 // arrive.
 func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
-	tb.Helper()
 	if p.queued() { // a release that comes late hands the lock to a waiter that was killed, for one claim
 		deliver(slots)
 	}
@@ -213,7 +211,6 @@ func deliver(slots []*slot) {
 
 // leftBehind is what is on the servers that should not be, after all clients were closed.
 func (p plan) leftBehind(tb testing.TB, t *target, ops []history.Op) (found []history.Violation) {
-	tb.Helper()
 	add := func(name, format string, args ...any) {
 		v := history.Violation{Check: "left behind", Name: name, Text: fmt.Sprintf(format, args...)}
 		for _, o := range ops {

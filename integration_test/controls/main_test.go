@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -75,7 +76,6 @@ type lab struct {
 }
 
 func newLab(t *testing.T, hook redis.Hook) *lab {
-	t.Helper()
 	srv := redistest.Start(t)
 	return &lab{T: t, srv: srv, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t), hook: hook}
 }
@@ -83,31 +83,21 @@ func newLab(t *testing.T, hook redis.Hook) *lab {
 // client makes a client of the library behind the proxy. go-redis has its own repeats on, as users
 // have.
 func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
-	l.Helper()
 	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	if l.hook != nil {
 		rdb.AddHook(l.hook)
 	}
-	return l.clientOn(rdb, opts)
+	return kindtest.NewClient(l, rdb, opts)
 }
 
 // around makes a client of the library that meets no faults and no mutants.
-func (l *lab) around() *holdfast.Client { return l.clientOn(l.srv.Client(l), nil) }
-
-func (l *lab) clientOn(rdb *redis.Client, opts *holdfast.Options) *holdfast.Client {
-	l.Helper()
-	c, err := holdfast.New(rdb, opts)
-	require.NoError(l, err)
-	redistest.CloseAtEnd(l.T, c)
-	return c
-}
+func (l *lab) around() *holdfast.Client { return kindtest.NewClient(l, l.srv.Client(l), nil) }
 
 // mutex makes the lock on a client of its own.
 func (l *lab) mutex(opts *holdfast.Options) *rlock.Mutex { return rlock.New(l.client(opts), name) }
 
 // lock gets the lock, which is free.
 func (l *lab) lock(m holdfast.Locker, ctx context.Context, opts ...holdfast.Option) *holdfast.Hold {
-	l.Helper()
 	h, err := m.Lock(ctx, append(opts, holdfast.Wait(patience))...)
 	require.NoError(l, err)
 	return h
@@ -115,7 +105,6 @@ func (l *lab) lock(m holdfast.Locker, ctx context.Context, opts ...holdfast.Opti
 
 // warm makes all scripts known to the server, mutants included.
 func (l *lab) warm(m *rlock.Mutex) {
-	l.Helper()
 	h := l.lock(m, l.Context())
 	inner := l.lock(m, h.Context())
 	require.NoError(l, inner.Unlock(l.Context()))
@@ -137,7 +126,6 @@ func (l *lab) sends(s *lua.Script) func([]string) bool {
 
 // within waits for a condition and reports whether it came true in time.
 func (l *lab) within(d time.Duration, cond func() bool) bool {
-	l.Helper()
 	limit := time.NewTimer(d)
 	defer limit.Stop()
 	tick := time.NewTicker(2 * time.Millisecond)
@@ -157,7 +145,6 @@ func (l *lab) within(d time.Duration, cond func() bool) bool {
 // comes waits for what the promise says, and reports whether it came: with the defence it is given
 // all the time that a busy machine may need. Without it, it is not expected.
 func (l *lab) comes(cond func() bool) bool {
-	l.Helper()
 	return l.within(l.forWhatComes(), cond)
 }
 
@@ -170,7 +157,6 @@ func (l *lab) forWhatComes() time.Duration {
 
 // holder is who holds the lock in Redis, "" if nobody does.
 func (l *lab) holder() string {
-	l.Helper()
 	fields, err := l.direct.HKeys(context.Background(), name).Result()
 	require.NoError(l, err)
 	return strings.Join(fields, " and ")
@@ -198,7 +184,6 @@ func (l *lab) background(m holdfast.Locker, ctx context.Context, opts ...holdfas
 // outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it
 // was not granted in time.
 func (l *lab) outcome(granted <-chan *holdfast.Hold) (h *holdfast.Hold, open bool) {
-	l.Helper()
 	limit := time.NewTimer(l.forWhatComes())
 	defer limit.Stop()
 	select {

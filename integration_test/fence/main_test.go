@@ -27,19 +27,3 @@ func TestMain(m *testing.M) {
 	}
 	redistest.Main(m)
 }
-
-// eventually waits for a condition.
-func eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	limit := time.NewTimer(patience)
-	defer limit.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
-}

@@ -126,7 +126,6 @@ type writer struct {
 
 // startWriter returns when the process has the lock.
 func startWriter(t *testing.T, addr, name, dsn string) *writer {
-	t.Helper()
 	w := &writer{T: t, cmd: exec.Command(os.Args[0])}
 	w.cmd.Env = append(os.Environ(), writerEnv+"="+addr+" "+name+" "+dsn)
 	w.cmd.Stderr = os.Stderr
@@ -145,14 +144,12 @@ func startWriter(t *testing.T, addr, name, dsn string) *writer {
 }
 
 func (w *writer) says() string {
-	w.Helper()
 	require.True(w, w.lines.Scan(), "it has ended")
 	return w.lines.Text()
 }
 
 // goOn lets it write, and returns what it says of that when it has ended.
 func (w *writer) goOn() (said wrote) {
-	w.Helper()
 	_, err := io.WriteString(w.in, "go on\n")
 	require.NoError(w, err)
 	require.NoError(w, json.Unmarshal([]byte(w.says()), &said))

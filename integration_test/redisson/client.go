@@ -1,8 +1,11 @@
 package redisson
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -68,7 +71,6 @@ type Thread struct {
 
 // Thread starts a thread, which ends with the test.
 func (c *Client) Thread(tb testing.TB) *Thread {
-	tb.Helper()
 	t := &Thread{c: c, name: c.w.name("thread")}
 	t.Owner = c.ID + ":" + strconv.FormatInt(t.Do(tb, Ask{Op: "ping"}).Thread, 10)
 	tb.Cleanup(t.leave)
@@ -92,7 +94,6 @@ func (t *Thread) Start(a Ask) *Pending {
 // Do has the thread do something and returns the answer. None within [Patience], and a bit more
 // than it is to wait itself, is the end of the test.
 func (t *Thread) Do(tb testing.TB, a Ask) Reply {
-	tb.Helper()
 	return t.Start(a).Reply(tb)
 }
 
@@ -122,13 +123,11 @@ func (t *Thread) Interrupt(tb testing.TB) {
 // Sleeps reports whether the thread waits for a message: it has had the answer that the lock is
 // taken, has looked again since it listens, and has begun to wait.
 func (p *Pending) Sleeps(tb testing.TB) bool {
-	tb.Helper()
 	return p.thread.Do(tb, Ask{Op: "sleeps"}).Yes()
 }
 
 // Reply waits for the answer.
 func (p *Pending) Reply(tb testing.TB) Reply {
-	tb.Helper()
 	return p.within(tb, Patience+time.Duration(p.ask.Wait))
 }
 
@@ -156,4 +155,30 @@ func (p *Pending) Answered() bool {
 	default:
 		return false
 	}
+}
+
+// Idle makes this process a worker that does nothing, if it was started as one, and reports
+// whether it was. A TestMain calls it first.
+func Idle() bool {
+	says := os.Getenv(idleProcess)
+	if says == "" {
+		return false
+	}
+	in := bufio.NewScanner(os.Stdin)
+	in.Buffer(nil, 1<<20)
+	for in.Scan() {
+		var a Ask
+		if json.Unmarshal(in.Bytes(), &a) != nil || a.Op == "leave" {
+			continue
+		}
+		value := "true"
+		switch {
+		case a.Op == "connect":
+			value = `"00000000-0000-0000-0000-000000000000"`
+		case says == "no" && a.Op != "shutdown" && a.Op != "interrupt":
+			value = "false"
+		}
+		fmt.Printf("{\"id\":%d,\"thread\":%d,\"value\":%s}\n", a.ID, len(a.Thread), value)
+	}
+	return true
 }

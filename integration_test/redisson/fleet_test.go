@@ -15,7 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -42,13 +43,11 @@ type fleet struct {
 }
 
 func newFleet(t *testing.T, top topology.Topology) *fleet {
-	t.Helper()
 	return newFleetWith(t, top, Settings{}, holdfast.Options{})
 }
 
 // newFleetWith is newFleet with settings of each side.
 func newFleetWith(t *testing.T, top topology.Topology, theirs Settings, ours holdfast.Options) *fleet {
-	t.Helper()
 	w := Shared(t)
 	f := &fleet{top: top, rdb: top.Admin(t), prefix: ours.Prefix}
 	java := func(lease time.Duration) *Client {
@@ -65,20 +64,12 @@ func newFleetWith(t *testing.T, top topology.Topology, theirs Settings, ours hol
 
 // client makes a client of the library, closed when the test ends.
 func (f *fleet) client(t *testing.T, lease time.Duration, opts holdfast.Options) *holdfast.Client {
-	t.Helper()
 	opts.Lease, opts.Linger = lease, time.Millisecond // without a linger, because tests count who listens
-	c, err := holdfast.New(f.top.Connect(t), &opts)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, f.top.Connect(t), &opts)
 }
 
 // mutex is what the kinds of lock have in common.
-type mutex interface {
-	holdfast.Locker
-	State(ctx context.Context) (holdfast.State, error)
-	ForceUnlock(ctx context.Context) (bool, error)
-}
+type mutex = kindtest.Mutex
 
 // kind is a kind of lock of both sides.
 type kind struct {
@@ -94,21 +85,8 @@ var kinds = []kind{
 	{theirs: "lock", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
 	{theirs: "fenced", make: func(c *holdfast.Client, name string) mutex { return rlock.New(c, name) }},
 	{theirs: "fair", make: func(c *holdfast.Client, name string) mutex { return fairlock.New(c, name) }},
-	{theirs: "write", make: func(c *holdfast.Client, name string) mutex { return writer{rwlock.New(c, name)} }, suffix: ":write",
+	{theirs: "write", make: func(c *holdfast.Client, name string) mutex { return workload.Writer{RWMutex: rwlock.New(c, name)} }, suffix: ":write",
 		bounded: true},
-}
-
-// writer is the side of a read-write lock that excludes everybody.
-type writer struct{ *rwlock.RWMutex }
-
-// State is that of a lock with one owner.
-func (w writer) State(ctx context.Context) (holdfast.State, error) {
-	s, err := w.RWMutex.State(ctx)
-	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
-	for _, h := range s.Holders {
-		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
-	}
-	return state, err
 }
 
 // story is one lock in a fleet.
@@ -141,7 +119,6 @@ func (s *story) given() string { return strings.TrimPrefix(s.name, s.prefix) }
 
 // ask is Redisson's answer to a command to this lock.
 func (s *story) ask(t *Thread, op string) Reply {
-	s.Helper()
 	return t.Do(s.T, Ask{Op: op, Kind: s.theirs, Name: s.given()})
 }
 
@@ -158,7 +135,6 @@ func (s *story) start(t *Thread, op string) *Pending {
 
 // thread is a thread of one of the clients with long leases.
 func (s *story) thread(i int) *Thread {
-	s.Helper()
 	return s.java[i].Thread(s.T)
 }
 
@@ -167,7 +143,6 @@ func (s *story) mutex(i int) mutex { return s.make(s.ours[i], s.given()) }
 
 // mustBe checks who has the lock.
 func (s *story) mustBe(owner string, count int) {
-	s.Helper()
 	state, err := s.mutex(0).State(s.ctx)
 	require.NoError(s, err)
 	require.Equal(s, owner, state.Owner)
@@ -176,7 +151,6 @@ func (s *story) mustBe(owner string, count int) {
 
 // javaLocks has a thread lock, and checks that it has the lock.
 func (s *story) javaLocks(t *Thread, op string) {
-	s.Helper()
 	require.NoError(s, s.ask(t, op).Err())
 	s.mustBe(t.Owner, 1)
 }
@@ -199,14 +173,12 @@ func later(lock func() (*holdfast.Hold, error)) <-chan granted {
 
 // must is a hold without an error.
 func (s *story) must(h *holdfast.Hold, err error) *holdfast.Hold {
-	s.Helper()
 	require.NoError(s, err)
 	return h
 }
 
 // wait has one of ours wait for the lock, and returns when it does.
 func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
-	s.Helper()
 	before := s.settled()
 	c := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx, opts...) })
 	s.until("ours waits", func() bool { return s.waiting() > before })
@@ -215,7 +187,6 @@ func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
 
 // javaWaits is wait for a thread of Redisson's.
 func (s *story) javaWaits(t *Thread, op string) *Pending {
-	s.Helper()
 	before := s.settled()
 	p := s.start(t, op)
 	s.waits(p, before)
@@ -226,7 +197,6 @@ func (s *story) javaWaits(t *Thread, op string) *Pending {
 // that is enough. Elsewhere it must sleep: it looks once more when it listens, and before it sleeps it
 // may miss a message (W4).
 func (s *story) waits(p *Pending, before int64) {
-	s.Helper()
 	s.until("Redisson's waits", func() bool {
 		return p.Answered() || s.waiting() > before && (p.ask.Kind == "fair" || p.Sleeps(s.T))
 	})
@@ -243,7 +213,6 @@ func (s *story) channels() string {
 
 // waiting is how many places there are in the queue, or how many connections wait for messages.
 func (s *story) waiting() (n int64) {
-	s.Helper()
 	if s.theirs == "fair" {
 		n, err := s.rdb.LLen(s.ctx, "redisson_lock_queue:"+tagged(s.name)).Result()
 		require.NoError(s, err)
@@ -261,7 +230,6 @@ func (s *story) waiting() (n int64) {
 // settled is waiting, where those have left who waited before: they listen for a moment longer.
 // Where waiters have no places nobody else may wait.
 func (s *story) settled() int64 {
-	s.Helper()
 	if s.theirs == "fair" {
 		return s.waiting()
 	}
@@ -285,7 +253,6 @@ func (f *fleet) listeners(ctx context.Context, channel string) (n int64) {
 // ended is how many keys have ended by themselves, on all servers. Where no lease ends, each is a claim that a
 // waiter of Redisson's was given, and did not take within two seconds.
 func (f *fleet) ended(t *testing.T) (n int) {
-	t.Helper()
 	for _, node := range f.top.Nodes() {
 		reply, err := node.Try("INFO", "stats")
 		require.NoError(t, err)
@@ -332,20 +299,17 @@ func (s *story) got(c <-chan granted) *holdfast.Hold {
 
 // mustUnlock gives a hold back.
 func (s *story) mustUnlock(h *holdfast.Hold) {
-	s.Helper()
 	require.NoError(s, h.Unlock(s.ctx))
 }
 
 // mustNotHold checks that Redisson says so to a thread that unlocks.
 func (s *story) mustNotHold(t *Thread) {
-	s.Helper()
 	r := s.ask(t, "unlock")
 	require.True(s, r.Threw("IllegalMonitorStateException"), "%v", r.Err())
 }
 
 // nothingLeft checks that all keys of the lock are gone but that of its tokens.
 func (s *story) nothingLeft() {
-	s.Helper()
 	tag := tagged(s.name)
 	for _, key := range []string{s.name, "redisson_lock_queue:" + tag, "redisson_lock_timeout:" + tag} {
 		n, err := s.rdb.Exists(s.ctx, key).Result()
@@ -357,7 +321,6 @@ func (s *story) nothingLeft() {
 // nothingStays is nothingLeft where a hold of ours was lost: that the lock was handed to it is noted
 // until the queue ends.
 func (s *story) nothingStays() {
-	s.Helper()
 	tag := tagged(s.name)
 	require.Zero(s, s.rdb.Exists(s.ctx, s.name).Val())
 	for _, key := range []string{"redisson_lock_queue:" + tag, "redisson_lock_timeout:" + tag} {

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -174,14 +174,12 @@ func (v voted) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.
 
 // permits asks for something of a semaphore of Redisson's.
 func (s *story) permits(t *Thread, a Ask) Reply {
-	s.Helper()
 	a.Kind, a.Name = "permits", s.given()
 	return t.Do(s.T, a)
 }
 
 // queued returns when one of ours waits for permits.
 func (s *story) queued(sem *semaphore.Semaphore) {
-	s.Helper()
 	s.until("ours waits", func() bool { state, err := sem.State(s.ctx); return err == nil && state.Waiters == 1 })
 }
 
@@ -192,7 +190,6 @@ func permits(s *story) {
 	require.True(s, ask(j, Ask{Op: "trySetPermits", N: 3}).Yes())
 	sem := semaphore.New(s.ours[0], s.given(), 9)
 	count := func(permits, free, holders int) {
-		s.Helper()
 		state, err := sem.State(s.ctx)
 		require.NoError(s, err)
 		require.Equal(s, [...]int{permits, free, holders}, [...]int{state.Permits, state.Free, len(state.Holders)})
@@ -258,13 +255,11 @@ func permitLeases(s *story) {
 
 // latch asks for something of a latch of Redisson's.
 func (s *story) latch(t *Thread, op string, n int) Reply {
-	s.Helper()
 	return t.Do(s.T, Ask{Op: op, Kind: "latch", Name: s.given(), N: n})
 }
 
 // bothWait returns when both sides wait for a latch.
 func (s *story) bothWait(t *Thread, l *latch.Latch) (*Pending, <-chan error) {
-	s.Helper()
 	channel := "redisson_countdownlatch__channel__{" + s.name + "}"
 	s.until("nobody listens any more", func() bool { return s.listeners(s.ctx, channel) == 0 })
 	p := t.Start(Ask{Op: "await", Kind: "latch", Name: s.given(), Wait: millis(Patience)})
@@ -281,7 +276,6 @@ func latches(s *story) {
 	waiting := s.thread(1)
 	ask := func(op string, n int) Reply { return s.latch(j, op, n) }
 	both := func(open func()) { // waits on both sides until it is opened
-		s.Helper()
 		p, c := s.bothWait(waiting, l)
 		require.False(s, p.Answered())
 		open()
@@ -344,9 +338,7 @@ func queued(s *story) {
 func called(s *story) {
 	rdb := s.top.Connect(s.T)
 	rdb.AddHook(mutant.Hook(lua.FairPoll, "if not called or", "if true or"))
-	c, err := holdfast.New(rdb, nil)
-	require.NoError(s, err)
-	redistest.CloseAtEnd(s.T, c)
+	c := kindtest.NewClient(s.T, rdb, nil)
 	j := s.thread(0)
 	s.javaLocks(j, "lock")
 	waiter := s.wait(s.make(c, s.name))

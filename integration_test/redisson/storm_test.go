@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
-	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -84,7 +84,6 @@ const (
 )
 
 func newStorm(t *testing.T, top topology.Topology) *storm {
-	t.Helper()
 	start := time.Now()
 	st := &storm{
 		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: top.Admin(t),
@@ -96,9 +95,7 @@ func newStorm(t *testing.T, top topology.Topology) *storm {
 	for client := range 2 {
 		rdb := top.Connect(t)
 		rdb.AddHook(new(workload.Places))
-		c, err := holdfast.New(rdb, &holdfast.Options{Lease: stormLease})
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
+		c := kindtest.NewClient(t, rdb, &holdfast.Options{Lease: stormLease})
 		rec := st.recorder()
 		for n := range threads {
 			run = append(run, workload.New(st.workload(c), rec, oursFirst+client, n, source(10*client+n)))
@@ -122,7 +119,6 @@ func newStorm(t *testing.T, top topology.Topology) *storm {
 
 // isRedisson checks that a client locks something, and has it set what the storm needs.
 func (st *storm) isRedisson(t *testing.T, c *Client) {
-	t.Helper()
 	j, lock := c.Thread(t), Ask{Op: "lock", Kind: kinds[0].theirs, Name: "real"}
 	require.NoError(t, j.Do(t, lock).Err())
 	require.Equal(t, int64(1), st.rdb.Exists(t.Context(), lock.Name).Val(), "it is Redisson")
@@ -139,7 +135,6 @@ func (st *storm) recorder() *history.Recorder {
 
 // of makes the actors of a client of Redisson's.
 func (st *storm) of(t *testing.T, c *Client, number int, source func(int) *rand.Rand) {
-	t.Helper()
 	rec := st.recorder()
 	mortal, lease := number == doomedClient, stormLease
 	if mortal {
@@ -278,7 +273,6 @@ func (st *storm) lacking() (list []string) {
 
 // undisturbed checks that both sides had their share of every name, and what they wanted.
 func (st *storm) undisturbed(t *testing.T, ops []history.Op) {
-	t.Helper()
 	failed := map[string]int{}
 	for _, o := range ops {
 		switch {

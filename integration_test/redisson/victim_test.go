@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -84,7 +85,6 @@ func (v *victim) connect() redis.UniversalClient {
 
 // startVictim starts the process and returns the id of its client and what kills it.
 func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill func()) {
-	t.Helper()
 	v.Mode, v.Addrs = top.Kind().String(), topology.Addrs(top)
 	text, err := json.Marshal(v)
 	require.NoError(t, err)
@@ -206,8 +206,7 @@ func oursDie(t *testing.T, f *fleet) {
 	ctx, cancel := context.WithTimeout(t.Context(), 3*Patience)
 	t.Cleanup(cancel)
 	queues := []*story{f.in(ctx, t, kinds[2], name(2, "queue")), f.in(ctx, t, kinds[2], name(2, "queue behind Redisson's"))}
-	h, err := queues[0].mutex(0).Lock(ctx)
-	require.NoError(t, err)
+	h := kindtest.Take(ctx, t, queues[0].mutex(0).Lock)
 	j := queues[1].thread(0)
 	queues[1].javaLocks(j, "lock")
 	for _, q := range queues {
@@ -280,7 +279,6 @@ func javaStops(s *story) {
 
 // renewed waits until another lock of a thread has been renewed: so much time its watchdog has had.
 func (s *story) renewed(j *Thread) {
-	s.Helper()
 	name := s.name + ":beside"
 	require.NoError(s, j.Do(s.T, Ask{Op: "lock", Kind: s.theirs, Name: name}).Err())
 	last := time.Duration(0)

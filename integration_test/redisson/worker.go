@@ -3,13 +3,19 @@ package redisson
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -74,7 +80,6 @@ var shared struct {
 // Shared returns the worker that the tests of a package share, started at the first call. It is
 // stopped by [StopShared]. What kills or stops a worker uses [Start].
 func Shared(tb testing.TB) *Worker {
-	tb.Helper()
 	shared.Lock()
 	defer shared.Unlock()
 	if !shared.tried {
@@ -96,7 +101,6 @@ func StopShared() {
 
 // Start starts a worker for one test, which is killed when that ends.
 func Start(tb testing.TB) *Worker {
-	tb.Helper()
 	booting.Lock()
 	defer booting.Unlock()
 	w, err := start()
@@ -226,4 +230,172 @@ func (w *Worker) signal(tb testing.TB, s syscall.Signal) {
 	if err := w.cmd.Process.Signal(s); err != nil {
 		tb.Fatal(err)
 	}
+}
+
+// Ask is one command to a worker, a line of JSON. Durations are sent in milliseconds.
+type Ask struct {
+	ID     int    `json:"id"`
+	Op     string `json:"op"`               // the method of Redisson, or nearly; see Clients.java
+	Client string `json:"client,omitempty"` // by the name that it was connected under
+	Thread string `json:"thread"`           // who is to do it; a new name is a new thread
+	Kind   string `json:"kind,omitempty"`   // lock, fair, fenced, spin, read, write, multi, permits, latch
+	Name   string `json:"name,omitempty"`
+	// of a multilock its members
+	Names []string `json:"names,omitempty"`
+	IDs   []string `json:"ids,omitempty"`   // of permits
+	N     int      `json:"n,omitempty"`     // of permits, or of count-downs
+	Wait  millis   `json:"wait,omitempty"`  // how long to wait, where the method takes that
+	Lease millis   `json:"lease,omitempty"` // 0: the watchdog renews it; of permits: they have none
+
+	Settings *Settings `json:"settings,omitempty"`
+}
+
+// Settings are those of a RedissonClient; what is zero is Redisson's default.
+type Settings struct {
+	Mode     string   `json:"mode"`             // single, sentinel, cluster
+	Master   string   `json:"master,omitempty"` // the name that the Sentinels have for it
+	Addrs    []string `json:"addrs"`
+	Watchdog millis   `json:"watchdog,omitempty"` // lockWatchdogTimeout
+	FairWait millis   `json:"fairWait,omitempty"` // fairLockWaitTimeout
+	Prefix   string   `json:"prefix,omitempty"`   // of a NameMapper
+	Sharded  string   `json:"sharded,omitempty"`  // shardedSubscriptionMode, in a cluster
+	Timeout  millis   `json:"timeout,omitempty"`  // of an answer, in a client of one server
+}
+
+// millis is a duration as Redisson has it.
+type millis time.Duration
+
+// MarshalJSON is part of json.Marshaler.
+func (m millis) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(m).Milliseconds()) }
+
+// Reply is the answer to an [Ask].
+type Reply struct {
+	ID      int             `json:"id"`
+	Thread  int64           `json:"thread"` // the id of the thread in Java
+	Value   json.RawMessage `json:"value,omitempty"`
+	Class   string          `json:"class,omitempty"` // of what was thrown
+	Message string          `json:"message,omitempty"`
+}
+
+// Err is what was thrown, nil if nothing was.
+func (r Reply) Err() error {
+	if r.Class == "" {
+		return nil
+	}
+	return fmt.Errorf("%s: %s", r.Class[strings.LastIndex(r.Class, ".")+1:], r.Message)
+}
+
+// Threw reports whether an exception of this class was thrown, by the last part of its name.
+func (r Reply) Threw(class string) bool {
+	return r.Class == class || strings.HasSuffix(r.Class, "."+class)
+}
+
+// Yes reports whether the method returned, and did not return false.
+func (r Reply) Yes() bool { return r.Class == "" && string(r.Value) == "true" }
+
+// Int is the number that was returned, -1 if it was none.
+func (r Reply) Int() int64 {
+	var n int64
+	if r.Class != "" || json.Unmarshal(r.Value, &n) != nil {
+		return -1
+	}
+	return n
+}
+
+// Text is the text that was returned, "" if it was none.
+func (r Reply) Text() string {
+	var s string
+	_ = json.Unmarshal(r.Value, &s)
+	return s
+}
+
+// Texts are the texts that were returned.
+func (r Reply) Texts() (all []string) {
+	_ = json.Unmarshal(r.Value, &all)
+	return all
+}
+
+// errMissing says that a program of the machine is not there.
+var errMissing = errors.New("not on the PATH; Debian has it in openjdk-17-jdk-headless and maven")
+
+// source is the directory of the worker's source, which is this one.
+func source() string {
+	_, file, _, _ := runtime.Caller(0) //nolint:dogsled // the file is all that is wanted
+	return filepath.Dir(file)
+}
+
+// build returns the command of a worker, which is built if it is not there or its source has
+// changed. A second process that wants it meanwhile waits.
+func build() ([]string, error) {
+	for _, program := range []string{"java", "javac", "mvn"} {
+		if _, err := exec.LookPath(program); err != nil {
+			return nil, fmt.Errorf("%s: %w", program, errMissing)
+		}
+	}
+	dir := source()
+	target := filepath.Join(dir, "target")
+	// JVMs of tests are many and short: what makes them start fast is worth more than their speed.
+	command := []string{"java", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto",
+		"-cp", filepath.Join(target, "*"), "holdfast.Worker"}
+	want, err := stamp(dir)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(os.TempDir(), "holdfast-redisson-"+hash([]byte(dir))+".lock"),
+		os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	defer lock.Close()
+	if err := alone(lock); err != nil {
+		return nil, err
+	}
+	built := filepath.Join(target, "built")
+	if was, err := os.ReadFile(built); err == nil && string(was) == want {
+		return command, nil
+	}
+	fmt.Fprintln(os.Stderr, "building the worker of Redisson with Maven; the first time it downloads what it needs")
+	if err := os.RemoveAll(target); err != nil { // jars of another version would be on the class path
+		return nil, err
+	}
+	mvn := exec.Command("mvn", "-q", "-B", "-Dstyle.color=never", "package")
+	mvn.Dir = dir
+	if out, err := mvn.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("mvn package: %w\n%s", err, firstErrors(string(out)))
+	}
+	return command, os.WriteFile(built, []byte(want), 0o600)
+}
+
+// firstErrors are the lines of Maven's output that say what is wrong; advice follows them.
+func firstErrors(out string) string {
+	var lines []string
+	for line := range strings.Lines(out) {
+		if strings.HasPrefix(line, "[ERROR]") && len(lines) < 5 {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// stamp changes with the source.
+func stamp(dir string) (string, error) {
+	var all []byte
+	add := func(file string) error {
+		text, err := os.ReadFile(file)
+		all = append(all, text...)
+		return err
+	}
+	err := filepath.WalkDir(filepath.Join(dir, "src"), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		return add(path)
+	})
+	err = errors.Join(err, add(filepath.Join(dir, "pom.xml")))
+	return hash(all), err
+}
+
+func hash(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8])
 }

@@ -117,3 +117,138 @@ func (s *totals) missing() string {
 	}
 	return ""
 }
+
+// What makes frequent what a defence is against.
+
+// calm has no faults, and a lease that is long against all that recovery takes.
+func calm(s *Settings) {
+	s.Lease = 30 * time.Minute
+	s.Length, s.Life, s.FaultGap = 6*s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Think, s.Hold, s.Wait = s.Lease/4, s.Lease/20, s.Lease/10
+}
+
+// replies get lost all the time.
+func replies(s *Settings) {
+	s.Only, s.FaultGap, s.FaultLength = []Fault{LostReply}, s.Lease/2, s.Lease/2
+	s.Think = min(s.Think, s.Lease)
+}
+
+// partitions of single clients last for longer than anybody tries.
+func partitions(s *Settings) {
+	s.RetryBudget, s.ReadTimeout, s.DialTimeout, s.Latency = 100*time.Millisecond, 100*time.Millisecond, time.Second,
+		time.Millisecond
+	s.Lease, s.Clients, s.Names = 5*time.Minute, 3, 1
+	s.Length, s.Life, s.Think, s.Hold, s.Wait = 20*s.Lease, 20*s.Lease, s.Lease/4, s.Lease/8, s.Lease
+	s.Only, s.FaultGap, s.FaultLength = []Fault{Partition}, s.Lease, s.Lease
+}
+
+// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait
+// for as long as it takes.
+func apart(s *Settings) {
+	calm(s)
+	s.Apart, s.Alike, s.Clients, s.Names, s.Actors = true, true, 2, 1, 6
+	s.Latency, s.ReadTimeout, s.Quantum = 100*time.Microsecond, 3*time.Second, 0
+	s.Lease, s.Length, s.Life = 10*time.Second, 5*time.Minute, time.Hour
+	s.Hold, s.Think, s.Wait = s.Lease/20, s.Lease/100, time.Hour
+}
+
+// oblivion: names rest for so long that their tokens are forgotten.
+func oblivion(s *Settings) {
+	calm(s)
+	s.Lease, s.Think = 2*time.Hour, 4*time.Hour
+	s.Length = 60 * s.Lease
+}
+
+// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets
+// others that wait.
+func crowd(s *Settings) {
+	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
+	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
+	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
+}
+
+// keeping: each client keeps the lock that it wants most of the time, and others want it now and
+// then.
+func keeping(s *Settings) {
+	calm(s)
+	s.atHome(2)
+	s.Keeping, s.Clients, s.Staying, s.Length = 1, 3, 0, 2*s.Lease
+	s.Latency, s.ReadTimeout, s.Hold, s.Think = time.Millisecond, time.Second, s.Lease/100, s.Lease/100
+}
+
+// staying: every other lock is to stay taken for a while.
+func staying(s *Settings) { s.Staying, s.Wait = 2, s.Lease }
+
+// visited: strangers come all the time.
+func visited(s *Settings) {
+	calm(s)
+	s.Names, s.Strangers, s.Length = 1, s.Lease/4, 10*s.Lease
+}
+
+// collecting: one owner has fifty locks at once, and loses them.
+func collecting(s *Settings) {
+	calm(s)
+	s.Clients, s.Actors, s.Many = 1, 1, 50
+}
+
+// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the
+// pause between polls.
+func quickQueue(s *Settings) {
+	calm(s)
+	s.Lease, s.Latency = 2*time.Second, time.Millisecond
+	s.Hold, s.Think, s.Wait, s.Names = 50*time.Millisecond, 100*time.Millisecond, time.Minute, 1
+	s.Length, s.Life, s.FaultGap = 10*s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Clients, s.Actors = 3, 2
+}
+
+// fleets of processes die all the time.
+func fleets(s *Settings) {
+	quickQueue(s)
+	s.Dead, s.Length = 1000, 4*s.Lease
+}
+
+// newcomers: a message takes as long as a lock is held, and clients come back when they have
+// forgotten it.
+func newcomers(s *Settings) {
+	quickQueue(s)
+	s.Lease, s.ReadTimeout, s.Latency = 30*time.Second, 3*time.Second, 150*time.Millisecond
+	s.Hold, s.Think, s.Length, s.Clients, s.Actors = 500*time.Millisecond, 8*time.Second, 20*s.Lease, 5, 1
+}
+
+// busy has clients of the other kinds meet all the time, and nothing else happen.
+func busy(s *Settings) {
+	calm(s)
+	s.Lease, s.Latency, s.ReadTimeout = 20*time.Second, time.Millisecond, 3*time.Second
+	s.Length, s.Life, s.FaultGap = s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Hold, s.Think, s.Wait, s.Names, s.Quantum = time.Second, time.Second, 5*time.Second, 1, 0
+	s.Clients, s.Actors = 2, 3
+}
+
+// readersAndWriters hold for longer than they think, so that others wait.
+func readersAndWriters(s *Settings) {
+	busy(s)
+	s.Think, s.Actors, s.Length = 300*time.Millisecond, 4, 2*s.Lease
+}
+
+func permitHolders(s *Settings) {
+	busy(s)
+	s.Permits = 3
+}
+
+// quickPermits have leases so short that a wake-up may take less than the pause between polls.
+func quickPermits(s *Settings) {
+	quickQueue(s)
+	s.Permits, s.Length = 1, 5*s.Lease
+}
+
+func candidates(s *Settings) {
+	busy(s)
+	s.Hold = 2 * time.Second
+}
+
+// lostAnswers are those of calls that are sent again at once.
+func lostAnswers(s *Settings) {
+	busy(s)
+	s.ReadTimeout, s.RetryBudget, s.Names = time.Second, 10*time.Second, 1
+	s.Only, s.FaultGap, s.FaultLength, s.Length = []Fault{LostReply}, s.Lease/4, s.Lease/8, 2*s.Lease
+}

@@ -1,16 +1,20 @@
 package simulation
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -120,4 +124,106 @@ redis.call('HSET', KEYS[1], ARGV[1], 1) return redis.call('PEXPIRE', KEYS[1], 30
 		s.past(time.Millisecond)
 		do(`redis.call('DEL', KEYS[1]) return redis.call('PUBLISH', KEYS[2], '0')`)
 	}
+}
+
+// scene is a world in which a test says what happens: nothing in it happens by chance.
+type scene struct {
+	*World
+	t        *testing.T
+	networks []*network
+	rdbs     []*redis.Client
+	clients  []*holdfast.Client
+}
+
+// play has a test say what happens to so many clients.
+func play(t *testing.T, clients int, act func(s *scene)) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scene{World: bare(Settings{Seed: 1, Actors: 4, Latency: 100 * time.Microsecond}), t: t}
+		for number := range clients {
+			n := newNetwork(s.World, number)
+			rdb := s.connect(n)
+			c, err := holdfast.New(rdb, nil)
+			require.NoError(t, err)
+			s.networks, s.rdbs, s.clients = append(s.networks, n), append(s.rdbs, rdb), append(s.clients, c)
+		}
+		act(s)
+		for i, c := range s.clients {
+			require.NoError(t, c.Close(context.Background()))
+			require.NoError(t, s.rdbs[i].Close())
+			s.networks[i].cut()
+		}
+		s.server.Close()
+	})
+}
+
+// past has time go by.
+func (s *scene) past(d time.Duration) { s.sleep(s.t.Context(), d) }
+
+// TestPlacesArePutOff: a waiter for a fair lock has its place for as long as the lock is held. Without
+// the defence it loses the place, and does not notice.
+func TestPlacesArePutOff(t *testing.T) {
+	serves := func() (err error) {
+		play(t, 2, func(s *scene) {
+			h, err1 := fairlock.New(s.clients[0], "a").Lock(s.t.Context())
+			require.NoError(s.t, err1)
+			over := make(chan struct{})
+			go func() {
+				defer close(over)
+				var h *holdfast.Hold
+				if h, err = fairlock.New(s.clients[1], "a").Lock(s.t.Context(), holdfast.Wait(time.Minute)); err == nil {
+					err = h.Unlock(s.t.Context())
+				}
+			}()
+			s.past(2 * place)
+			require.NoError(s.t, h.Unlock(s.t.Context()))
+			<-over
+		})
+		return err
+	}
+	require.NoError(t, serves())
+	defer defence.Refresh.Without(t)()
+	require.ErrorIs(t, serves(), holdfast.ErrNotAcquired, "control")
+}
+
+// TestServerClock: all that the server knows of time moves with the bubble's clock, at the server's
+// rate: TIME in a script, times to live, and the end of a key.
+func TestServerClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := bare(Settings{Skew: 0.005, Latency: time.Millisecond})
+		defer w.server.Close()
+		n := newNetwork(w, 0)
+		rdb := w.connect(n)
+		ctx := context.Background()
+		look := func() []int64 {
+			list, err := rdb.Eval(ctx, `return {tonumber(redis.call('TIME')[1]), redis.call('PTTL', KEYS[1])}`,
+				[]string{"key"}).Int64Slice()
+			require.NoError(t, err)
+			return list
+		}
+		require.NoError(t, rdb.Eval(ctx, `return redis.call('SET', KEYS[1], 'x', 'PX', 3600000)`,
+			[]string{"key"}).Err())
+		before := look()
+		time.Sleep(1000 * time.Second)
+		after := look()
+		require.InDelta(t, 1005, after[0]-before[0], 1, "TIME, half a per cent fast")
+		require.InDelta(t, 1005000, before[1]-after[1], 100, "PTTL")
+		time.Sleep(2581 * time.Second) // 2593 s of the server's, and 2595 s are left of an hour
+		require.Positive(t, look()[1], "still there")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, int64(-2), look()[1], "gone")
+		require.ErrorIs(t, rdb.Get(ctx, "key").Err(), redis.Nil)
+		require.NoError(t, rdb.Close())
+		n.cut()
+	})
+}
+
+// bare is a world with a server and nobody in it.
+func bare(s Settings) *World {
+	s.ReadTimeout, s.DialTimeout, s.DialerRetries = time.Second, time.Second, 1
+	w := &World{Settings: s}
+	w.start, w.server = time.Now(), miniredis.NewMiniRedis()
+	w.server.ClockTTL(true)
+	w.flush()
+	w.server.Server().SetPreHook(w.skew)
+	return w
 }

@@ -38,7 +38,6 @@ func (l Line) has(p redistest.Program) bool {
 
 // quickly leaves of the kinds what belongs to this run: in the quick level, a single server.
 func quickly(t *testing.T, kinds Kind) Kind {
-	t.Helper()
 	if !testing.Short() || level.Soaking() {
 		return kinds
 	}
@@ -54,14 +53,12 @@ func quickly(t *testing.T, kinds Kind) Kind {
 // outside are not those of the containers, or are the same however a server is started. opts are for the processes;
 // containers, which cannot follow them, are left out when there are any. The quick level has single servers only.
 func Each(t *testing.T, kinds Kind, test func(t *testing.T, top Topology), opts ...redistest.Option) {
-	t.Helper()
 	each(t, kinds, some{containers: len(opts) == 0}, test, opts)
 }
 
 // EachOutermost is [Each] without containers, and for a single server too in the oldest and the newest Redis and the newest
 // Valkey only: for what takes long, and does not depend on what a version can do.
 func EachOutermost(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
-	t.Helper()
 	each(t, kinds, some{outermost: true}, test, nil)
 }
 
@@ -177,7 +174,6 @@ func outermost(programs []redistest.Program) []redistest.Program {
 
 // EachLocal is [Each] with the local server only: for what need not be shown on every version.
 func EachLocal(t *testing.T, kinds Kind, test func(t *testing.T, top Topology)) {
-	t.Helper()
 	kinds = quickly(t, kinds)
 	local := redistest.Shared(t)
 	programs := redistest.Programs(t)

@@ -1,9 +1,12 @@
 package topology
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -95,4 +98,79 @@ type Resharder interface {
 	Reshard(tb testing.TB, key string)
 	// BeginReshard leaves the slot half moved, so that a test can act before it calls Finish.
 	BeginReshard(tb testing.TB, key string) *redistest.Move
+}
+
+// Addrs are the addresses that a client is given to find its way by, which need not be go-redis:
+// those of the Sentinels, who call the primary [redistest.SentinelMaster], or of the servers.
+func Addrs(top Topology) []string {
+	if s, ok := top.(*sentinel); ok {
+		return s.s.Addrs()
+	}
+	var addrs []string
+	for _, n := range top.Nodes() {
+		addrs = append(addrs, n.Addr())
+	}
+	return addrs
+}
+
+// options are those of a client: go-redis's own, but one dial for each attempt, so that a test of a
+// dead server does not wait for five, and nothing sent that the test did not ask for.
+func options(addrs []string, change []Change) *redis.UniversalOptions {
+	o := &redis.UniversalOptions{
+		Addrs:                    addrs,
+		Username:                 User,
+		Password:                 Password,
+		DialerRetries:            1,
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	for _, f := range change {
+		f(o)
+	}
+	return o
+}
+
+// asDefault logs in as the default user. It comes first, so that a test's own changes win.
+func asDefault(change []Change) []Change {
+	return append([]Change{func(o *redis.UniversalOptions) { o.Username, o.Password = "", "" }}, change...)
+}
+
+// closing closes a client when the test ends. Tests may have closed it themselves.
+func closing[C redis.UniversalClient](tb testing.TB, rdb C) C {
+	tb.Cleanup(func() { _ = rdb.Close() })
+	return rdb
+}
+
+// connectTo returns a client of one address.
+func connectTo(tb testing.TB, addr string, change []Change) redis.UniversalClient {
+	return closing(tb, redis.NewClient(options([]string{addr}, change).Simple()))
+}
+
+// User and Password are what the clients of [Topology.Connect] log in with.
+const (
+	User     = "holdfast"
+	Password = "a-password-for-tests"
+)
+
+// Rule is what [User] may do: the commands that the scripts call, those that run scripts and
+// subscribe, and what go-redis asks a cluster. It may not read other users, change the
+// configuration, or list keys. Keys and channels are not restricted, because tests choose their
+// names.
+const Rule = "~* &* " +
+	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
+	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
+	"+hget +hkeys +hmget +exists +decr +incrby +zrangebyscore +zremrangebyscore +pubsub|numsub +pubsub|shardnumsub " +
+	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
+	"+cluster|slots +command +asking"
+
+// rule is Rule for a server of this version: Redis 6.0 knows neither rules for channels nor sharded
+// pub/sub and refuses what it does not know.
+func rule(version string) []string {
+	words := append([]string{"on", ">" + Password}, strings.Fields(Rule)...)
+	if !strings.HasPrefix(version, "6.") {
+		return words
+	}
+	return slices.DeleteFunc(words, func(w string) bool {
+		return slices.Contains([]string{"&*", "+spublish", "+ssubscribe", "+sunsubscribe"}, w)
+	})
 }

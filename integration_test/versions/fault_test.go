@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -74,7 +74,6 @@ func micros(at time.Time) uint64 { return uint64(at.UnixMicro()) }
 // ends is when the lease of who has the lock ends by the server's clock, or a little before. Of a quorum it is
 // when a majority can be had.
 func (at place) ends(t *testing.T, kind, name string) uint64 {
-	t.Helper()
 	var ends []uint64
 	for _, srv := range at {
 		rdb := srv.Client(t)
@@ -95,7 +94,6 @@ func (at place) ends(t *testing.T, kind, name string) uint64 {
 
 // left is what is left of a key's life, in us. What it answers is rounded to milliseconds.
 func left(t *testing.T, rdb *redis.Client, key string) uint64 {
-	t.Helper()
 	d := rdb.PTTL(t.Context(), key).Val()
 	require.Positive(t, d, "%s has no holder whose lease ends", key)
 	return uint64((d - time.Millisecond).Microseconds())
@@ -104,7 +102,6 @@ func left(t *testing.T, rdb *redis.Client, key string) uint64 {
 // since is when a lock was granted to its holder, by the server's clock. It is the token. In a quorum a token
 // is proposed before, so there it is told by what is left of the lease, and may be a little later.
 func (at place) since(t *testing.T, kind, name string, lease time.Duration, token uint64, owner string) uint64 {
-	t.Helper()
 	if kind != "redlock" {
 		return token
 	}
@@ -183,7 +180,6 @@ type proxied struct {
 }
 
 func newStory(t *testing.T, at place, kind, one, other, name string, lease time.Duration) *story {
-	t.Helper()
 	s := &story{T: t, at: at, name: name, lease: lease}
 	s.a = proxy(t, at, one, kind, name, lease)
 	s.token = s.a.held()
@@ -193,7 +189,6 @@ func newStory(t *testing.T, at place, kind, one, other, name string, lease time.
 }
 
 func proxy(t *testing.T, at place, program, kind, name string, lease time.Duration) (p proxied) {
-	t.Helper()
 	addr := ""
 	for i, srv := range at {
 		p.proxies = append(p.proxies, faultproxy.New(t, srv.Addr()))
@@ -209,7 +204,6 @@ func proxy(t *testing.T, at place, program, kind, name string, lease time.Durati
 // cuts cuts all connections, each time that the holder has renewed and the other one listens again, until more
 // than a lease has passed at the server; or until somebody says something.
 func (s *story) cuts() {
-	s.Helper()
 	rdb, listening := s.at.first(s.T), faultproxy.Command("SUBSCRIBE")
 	said := func() bool { return anything([]*process{s.a.process, s.b.process}) }
 	for from := rdb.Time(s.Context()).Val(); !said() && rdb.Time(s.Context()).Val().Sub(from) < 3*s.lease/2; {
@@ -343,10 +337,7 @@ type queued struct {
 
 // lineUp starts processes so that they queue in this order, with leases that are longer than any test.
 func lineUp(t *testing.T, at place, name string, all ...string) (line []queued) {
-	t.Helper()
-	client, err := holdfast.New(at.first(t), nil)
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, client)
+	client := kindtest.NewClient(t, at.first(t), nil)
 	queue := fairlock.New(client, name)
 	for i, program := range all {
 		p := queued{process: start(t, program, at.addr(), "fairlock", name, (10 * patience).String(), "hold")}

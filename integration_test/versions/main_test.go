@@ -125,7 +125,6 @@ type process struct {
 }
 
 func start(t *testing.T, program string, args ...string) *process {
-	t.Helper()
 	p := &process{T: t, cmd: exec.CommandContext(t.Context(), program, args...), lines: make(chan string, 1000)}
 	p.cmd.Stderr = os.Stderr
 	var err error
@@ -165,7 +164,6 @@ func (p *process) says() string {
 
 // dies kills it, and returns when it is gone and all that it has said is there.
 func (p *process) dies() {
-	p.Helper()
 	require.NoError(p, p.cmd.Process.Kill())
 	require.Eventually(p, func() bool {
 		select {
@@ -179,7 +177,6 @@ func (p *process) dies() {
 
 // held reads that it has the lock, and returns the token.
 func (p *process) held() (token uint64) {
-	p.Helper()
 	line := p.says()
 	_, err := fmt.Sscanf(line, "held %d %s", &token, &p.owner)
 	require.NoError(p, err, line)
@@ -188,14 +185,12 @@ func (p *process) held() (token uint64) {
 
 // unlocks has it give the lock back.
 func (p *process) unlocks() {
-	p.Helper()
 	p.goOn()
 	require.Equal(p, "free", p.says())
 }
 
 // lost reads that it has lost the lock, and returns until when it trusted it, in us.
 func (p *process) lost() (until uint64) {
-	p.Helper()
 	line := p.says()
 	_, err := fmt.Sscanf(line, "lost %d", &until)
 	require.NoError(p, err, line)
@@ -204,13 +199,11 @@ func (p *process) lost() (until uint64) {
 
 // goOn gives it a line of input.
 func (p *process) goOn() {
-	p.Helper()
 	p.does("")
 }
 
 // does gives it a line of input with words.
 func (p *process) does(words string) {
-	p.Helper()
 	_, err := io.WriteString(p.in, words+"\n")
 	require.NoError(p, err)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -18,7 +19,6 @@ import (
 var kinds = []string{"rlock", "keep", "fairlock", "rwlock", "multilock", "semaphore", "election", "redlock"}
 
 func needsOld(t *testing.T) {
-	t.Helper()
 	if programs.missing != nil {
 		redistest.Unavailable(t, "no earlier version to run beside: "+programs.missing.Error())
 	}
@@ -26,7 +26,6 @@ func needsOld(t *testing.T) {
 
 // eachWay runs a test for some kinds, with the earlier version first, and with this one first.
 func eachWay(t *testing.T, kinds []string, test func(t *testing.T, at place, kind, one, other string)) {
-	t.Helper()
 	needsOld(t)
 	single, several := newPlace(t, "rlock"), newPlace(t, "redlock")
 	for _, kind := range kinds {
@@ -106,7 +105,6 @@ func longer(t *testing.T, story func(name string, lease time.Duration) (told boo
 // slow reports whether the holder has lost the lock, which nobody took from it. Then it has to know, and not to have
 // trusted it any more when the other one was granted it.
 func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *process) bool {
-	t.Helper()
 	if len(a.lines)+len(b.lines) == 0 {
 		return false
 	}
@@ -149,7 +147,6 @@ func TestToldControl(t *testing.T) {
 // hearsOnly waits until one who waits has asked the server so often, and makes what it waits for so, without a word:
 // it does not notice. Then it is told.
 func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks string, times int64) {
-	t.Helper()
 	rdb := srv.Client(t)
 	waits(t, rdb, name)
 	require.Eventually(t, func() bool { return srv.CommandCalls(t)[asks] >= times }, patience, 5*time.Millisecond)
@@ -161,7 +158,6 @@ func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks
 
 // channelOf is where those listen who wait for a lock or latch.
 func channelOf(t *testing.T, rdb *redis.Client, name string) string {
-	t.Helper()
 	channels := rdb.PubSubChannels(t.Context(), "*"+name+"*").Val()
 	require.Len(t, channels, 1)
 	return channels[0]
@@ -193,7 +189,6 @@ func TestToldQuorumControl(t *testing.T) {
 
 // overhear waits until somebody listens for a lock or latch, and listens there too.
 func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
-	t.Helper()
 	waits(t, rdb, name)
 	sub := rdb.Subscribe(t.Context(), channelOf(t, rdb, name))
 	t.Cleanup(func() { _ = sub.Close() })
@@ -205,7 +200,6 @@ func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Messag
 // overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
 // the latter listens.
 func overheard(t *testing.T, at place, one, other string, lease time.Duration) (a, b *process, said func() int) {
-	t.Helper()
 	var heard []<-chan *redis.Message
 	a = start(t, one, at.addr(), "redlock", t.Name(), lease.String(), "hold")
 	a.held()
@@ -225,7 +219,6 @@ func overheard(t *testing.T, at place, one, other string, lease time.Duration) (
 
 // passes waits until so much time has passed at the server, or one of some processes says something.
 func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process) {
-	t.Helper()
 	from := rdb.Time(t.Context()).Val()
 	require.Eventually(t, func() bool {
 		now, err := rdb.Time(t.Context()).Result()
@@ -235,7 +228,6 @@ func passes(t *testing.T, rdb *redis.Client, d time.Duration, unless ...*process
 
 // waits waits until somebody is subscribed to what wakes the waiters of a lock, or one of some processes says something.
 func waits(t *testing.T, rdb *redis.Client, name string, unless ...*process) {
-	t.Helper()
 	require.Eventually(t, func() bool {
 		plain, err := rdb.PubSubChannels(t.Context(), "*"+name+"*").Result()
 		return err == nil && len(plain) > 0 || anything(unless)
@@ -288,4 +280,64 @@ func storm(t *testing.T, kind, old, present string) (tokens []uint64, said strin
 		}
 	}
 	return tokens, rest.String()
+}
+
+// opened is the message that a latch is open, or a lock free.
+const opened = "0"
+
+func asks(t *testing.T, program string, srv *redistest.Server, name string) *process {
+	return start(t, program, srv.Addr(), "latch", name, patience.String(), "ask")
+}
+
+// TestLatch: both versions count, what they count adds up, and both wait. When it is open this is said where they
+// listen. TestLatchControl shows that this message lets a waiter in. (A waiter looks every half minute, too.)
+func TestLatch(t *testing.T) {
+	t.Parallel()
+	eachWay(t, []string{"latch"}, func(t *testing.T, at place, _, one, other string) {
+		t.Parallel()
+		name, rdb := t.Name(), at.first(t)
+		counting := []*process{asks(t, one, at[0], name), asks(t, other, at[0], name)}
+		waiting := []*process{asks(t, one, at[0], name), asks(t, other, at[0], name)}
+		counting[0].does("set 4")
+		require.Equal(t, "set true", counting[0].says())
+		counting[1].does("set 5")
+		require.Equal(t, "set false", counting[1].says(), "it is set already")
+		for _, p := range waiting {
+			p.does("wait")
+		}
+		heard := overhear(t, rdb, name)
+		for left := 3; left >= 0; left-- {
+			require.False(t, anything(waiting), "open before all have counted")
+			counting[left%2].does("count")
+			require.Equal(t, fmt.Sprint("left ", left), counting[left%2].says())
+		}
+		require.Equal(t, opened, kindtest.Receive(t, "it is open", heard).Payload)
+		for i, p := range counting {
+			require.Equal(t, "open", waiting[i].says())
+			p.does("wait")
+			require.Equal(t, "open", p.says(), "and it is for whoever comes late")
+			p.does("count")
+			require.Equal(t, "left 0", p.says())
+		}
+	})
+}
+
+// TestLatchControl: who is not told that a latch is open does not notice, in either version, and the message
+// is what tells.
+func TestLatchControl(t *testing.T) {
+	t.Parallel()
+	needsOld(t)
+	for name, program := range map[string]string{"old": programs.old, "new": programs.present} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			p := asks(t, program, srv, name)
+			p.does("set 1")
+			require.Equal(t, "set true", p.says())
+			asked := srv.CommandCalls(t)["get"]
+			p.does("wait")
+			hearsOnly(t, srv, p, name, "get", asked+2) // it looks once more when it listens, which would find the latch open
+			require.Equal(t, "open", p.says())
+		})
+	}
 }

@@ -152,12 +152,10 @@ func (b *tab) complaints() (list []string) {
 }
 
 func (b *tab) open(url string) {
-	b.Helper()
 	require.NoError(b, chromedp.Do(b.ctx, chromedp.Navigate(url)))
 }
 
 func (b *tab) click(selector string) {
-	b.Helper()
 	require.NoError(b, chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector))), selector)
 }
 
@@ -177,14 +175,12 @@ func (b *tab) until(condition string) {
 
 // text is what people read.
 func (b *tab) text(selector string) string {
-	b.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](fmt.Sprintf("document.querySelector(%q).innerText", selector)))
 	require.NoError(b, err, selector)
 	return text
 }
 
 func (b *tab) reads(selector, text string) {
-	b.Helper()
 	b.until(fmt.Sprintf("(document.querySelector(%q) || {innerText: ''}).innerText.includes(%q)", selector, text))
 }
 

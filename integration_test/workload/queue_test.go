@@ -3,12 +3,16 @@ package workload
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // TestPlacesInCompany: one who asks for its place again, in a pipeline that another sends, has asked again.
@@ -34,4 +38,24 @@ func TestPlacesInCompany(t *testing.T) {
 		asked = append(asked, o.Actor)
 	}
 	require.Equal(t, []int{0, 0}, asked)
+}
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// TestDeadlineBesidePause: a deadline is read by two clocks, one after the other, and a pause between them does not
+// change it.
+func TestDeadlineBesidePause(t *testing.T) {
+	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
+	h, err := rlock.New(c, "workload:deadline").Lock(t.Context())
+	require.NoError(t, err)
+	start, read := time.Now(), 0
+	a := New(Config{Now: func() int64 {
+		if read++; read == 1 { // the process is paused right afterwards, as far as can be told
+			return int64(time.Since(start) - time.Minute)
+		}
+		return int64(time.Since(start))
+	}}, nil, 0, 0, nil)
+	require.WithinDuration(t, h.Deadline(), start.Add(time.Duration(a.until(h))), 10*time.Second)
+	require.Greater(t, read, 2)
+	require.NoError(t, h.Unlock(t.Context()))
 }

@@ -226,3 +226,16 @@ func (s *session) leave(ctx context.Context, shared bool) {
 		*at = nil
 	}
 }
+
+// Writer is the side of a read-write lock that excludes everybody, as a lock with one holder.
+type Writer struct{ *rwlock.RWMutex }
+
+// State is that of a lock with one holder.
+func (w Writer) State(ctx context.Context) (holdfast.State, error) {
+	s, err := w.RWMutex.State(ctx)
+	state := holdfast.State{Token: s.Token, Waiters: s.Waiters}
+	for _, h := range s.Holders {
+		state.Owner, state.Count, state.Remaining = h.Owner, h.Count, h.Remaining
+	}
+	return state, err
+}

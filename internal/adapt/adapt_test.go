@@ -156,3 +156,5 @@ func TestHolds(t *testing.T) {
 	require.Same(t, second, holds.Take("b"))
 	require.Nil(t, holds.Take("b"))
 }
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -70,7 +70,6 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 
 // echoes has many goroutines ask for something of their own each, and counts the wrong answers.
 func echoes(t *testing.T, c *Combiner) (wrong int64) {
-	t.Helper()
 	var count atomic.Int64
 	var g sync.WaitGroup
 	for i := range 64 {
@@ -144,7 +143,6 @@ type busy struct {
 
 // newBusy fills a combiner with commands that are held up until [busy.release].
 func newBusy(t *testing.T, patience time.Duration) *busy {
-	t.Helper()
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
 	// what is held up has not been sent, so only what a proxy swallows meets this limit
@@ -182,7 +180,6 @@ func (b *busy) start(ctx context.Context, name string) {
 
 // gather starts commands and waits until all of them wait.
 func (b *busy) gather(ctx context.Context, names ...string) {
-	b.t.Helper()
 	for _, name := range names {
 		before := b.gathered()
 		b.start(ctx, name)
@@ -197,13 +194,11 @@ func (b *busy) gathered() int {
 }
 
 func (b *busy) eventually(ok func() bool) {
-	b.t.Helper()
 	require.Eventually(b.t, ok, 30*time.Second, time.Millisecond)
 }
 
 // join waits for the end of n commands and returns their names in that order.
 func (b *busy) join(n int) (order []string) {
-	b.t.Helper()
 	for range n {
 		select {
 		case name := <-b.ended:

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
@@ -43,7 +44,6 @@ func TestBlockedByAnotherWait(t *testing.T) {
 // crowded are the long waits that are looked at of a client in which hundreds only wait, and have come before one
 // whose caller has another lock.
 func crowded(t *testing.T) (holding int) {
-	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	defer rdb.Close()
 	c, err := New(rdb, nil)
@@ -84,4 +84,22 @@ func TestLookedAtInACrowd(t *testing.T) { require.Equal(t, 1, crowded(t)) }
 func TestLookedAtInACrowdControl(t *testing.T) {
 	defer defence.OwnNumber.Without(t)()
 	require.Zero(t, crowded(t))
+}
+
+// TestNoteKeepsTheLastQuestion: what counts is the answer to the question that was sent last, and not
+// the answer that came last.
+func TestNoteKeepsTheLastQuestion(t *testing.T) {
+	var n Note
+	first := time.Now()
+	second := first.Add(time.Nanosecond)
+	says := func(owner string) remote.Blocker { return remote.Blocker{Left: time.Second, Owner: owner} }
+	n.Hear(second, says("new"))
+	n.Hear(first, says("old"))
+	require.Equal(t, "new", n.Said().Owner)
+	n.Free(first)
+	require.Equal(t, "new", n.Said().Owner)
+	n.Free(second)
+	require.Zero(t, n.Said())
+	n.Hear(first, says("old"))
+	require.Zero(t, n.Said())
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,7 +66,6 @@ func (l *logged) Handle(context.Context, slog.Record) error {
 }
 
 func newPresence(t *testing.T) (p *presence, k *taken, busy *atomic.Bool, log *logged) {
-	t.Helper()
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
 	k, busy, log = &taken{}, &atomic.Bool{}, &logged{Handler: slog.DiscardHandler}
@@ -170,5 +170,25 @@ func TestNoLabel(t *testing.T) {
 		p, k, _, _ := newPresence(t)
 		p.close()
 		require.Empty(t, k.take())
+	})
+}
+
+// TestCloseTwiceInABubble: who waits for another's Close waits on a channel, so that time passes in a
+// bubble meanwhile. With a mutex the first one would never end.
+func TestCloseTwiceInABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
+			return nil, errors.New("nobody is there")
+		}})
+		defer rdb.Close()
+		c, err := New(rdb, nil)
+		require.NoError(t, err)
+		c.Tasks().Go(func() { time.Sleep(time.Second) })
+		ends := make(chan error, 2)
+		for range 2 {
+			go func() { ends <- c.Close(context.Background()) }()
+		}
+		require.NoError(t, <-ends)
+		require.NoError(t, <-ends)
 	})
 }

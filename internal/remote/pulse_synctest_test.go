@@ -1,18 +1,21 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"slices"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // inBubble runs what takes time in a bubble, where that is exact and free.
 func inBubble(t *testing.T, name string, do func(t *testing.T, p *pulse)) {
-	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) { do(t, &pulse{}) })
 	})
@@ -83,4 +86,63 @@ func TestPulseKnowsTheOldest(t *testing.T) {
 			require.Nil(t, p.newest)
 		}
 	})
+}
+
+// TestClosedBySlowClock: what the server would still execute is not taken for refused, however long
+// ago it said what its clock shows: that one may be slower than ours by nearly a per cent.
+func TestClosedBySlowClock(t *testing.T) {
+	for _, rate := range []float64{0.991, 1, 1.009} {
+		for _, silence := range []time.Duration{0, time.Second, time.Hour} {
+			synctest.Test(t, func(t *testing.T) {
+				start := time.Now()
+				server := func(at time.Time) int64 { return int64(float64(at.Sub(start).Microseconds()) * rate) }
+				k := Clock{start: start, attempt: transit + usualRead}
+				for range 20 { // answers narrow the interval down, more than the rates allow
+					sent := time.Now()
+					time.Sleep(5 * time.Millisecond)
+					micros := server(time.Now())
+					time.Sleep(5 * time.Millisecond)
+					k.Saw(sent, strconv.FormatInt(micros, 10))
+					time.Sleep(200 * time.Millisecond)
+				}
+				time.Sleep(silence)
+				until := k.Limit()
+				require.Less(t, until, server(k.closed()), "rate %v, %v later", rate, silence)
+			})
+		}
+	}
+}
+
+// lateContext ends a little later than its deadline says, as on a busy machine.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// TestCommandEndsBeforeItsContext: a command that travels with others has the last deadline of them
+// all, and a timer of its own for that. When this one is first, the caller's context is what has
+// ended all the same, and no outage is met.
+func TestCommandEndsBeforeItsContext(t *testing.T) {
+	for _, late := range []bool{true, false} { // the second one is the control: nothing to wait for
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(context.Background(), 2*time.Millisecond)
+			defer cancel()
+			deadline := time.Now().Add(time.Hour)
+			if late {
+				deadline = time.Now().Add(time.Millisecond)
+			}
+			life, end := context.WithCancel(context.Background())
+			defer end()
+			s := &Session{Life: life, Retry: time.Hour}
+			o := s.persist(lateContext{ctx, deadline}, &Server{}, func(bool) (call lua.Call) { return call }, nil,
+				func(context.Context, lua.Call, bool) (lua.Reply, error) {
+					time.Sleep(time.Millisecond)
+					return lua.Reply{}, context.DeadlineExceeded
+				})
+			require.ErrorIs(t, o.Err, context.DeadlineExceeded)
+			require.Equal(t, late, ctx.Err() != nil)
+		})
+	}
 }

@@ -8,6 +8,8 @@ import (
 	"testing/iotest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 func TestRequestsAreReadInAnyPieces(t *testing.T) {
@@ -65,3 +67,5 @@ func FuzzReadersNeverPanic(f *testing.F) {
 		}
 	})
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }

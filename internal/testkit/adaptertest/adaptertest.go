@@ -29,7 +29,6 @@ const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
 
 // Client makes one participant: what is a process elsewhere.
 func Client(t *testing.T) *holdfast.Client {
-	t.Helper()
 	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
@@ -54,7 +53,6 @@ func ForExample() (c *holdfast.Client, close func()) {
 // Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The
 // stranger does not give it up.
 func Lose(t *testing.T, name string) {
-	t.Helper()
 	rdb := redistest.Shared(t).Client(t)
 	require.True(t, Taken(t, name), "%s is not held, so nobody can lose it", name)
 	pipe := rdb.TxPipeline()
@@ -68,14 +66,12 @@ func Lose(t *testing.T, name string) {
 
 // freeAtEnd lets the test be run again on the same server.
 func freeAtEnd(t *testing.T, name string) {
-	t.Helper()
 	rdb := redistest.Shared(t).Client(t)
 	t.Cleanup(func() { require.NoError(t, rdb.Del(context.Background(), name).Err()) })
 }
 
 // GiveBack is the stranger's unlock, which wakes those who wait.
 func GiveBack(t *testing.T, name string) {
-	t.Helper()
 	RequireStrangers(t, name)
 	rdb := redistest.Shared(t).Client(t)
 	require.NoError(t, rdb.Del(t.Context(), name).Err())
@@ -86,14 +82,12 @@ func GiveBack(t *testing.T, name string) {
 // holdfast.HoldAtLeast: to a server, that is the end of the key. At the end of the test it passes once
 // more.
 func passTime(t *testing.T, name string) {
-	t.Helper()
 	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
 	freeAtEnd(t, name)
 }
 
 // RequireStrangers demands that the stranger has the lock still: nobody unlocked for it.
 func RequireStrangers(t *testing.T, name string) {
-	t.Helper()
 	owners, err := redistest.Shared(t).Client(t).HKeys(t.Context(), name).Result()
 	require.NoError(t, err)
 	require.Equal(t, []string{stranger}, owners)
@@ -101,7 +95,6 @@ func RequireStrangers(t *testing.T, name string) {
 
 // Taken says whether anybody holds a lock of package rlock.
 func Taken(t *testing.T, name string) bool {
-	t.Helper()
 	n, err := redistest.Shared(t).Client(t).Exists(t.Context(), name).Result()
 	require.NoError(t, err)
 	return n > 0
@@ -110,19 +103,16 @@ func Taken(t *testing.T, name string) bool {
 // RequireFree demands that the lock is free, or will be without anybody's doing anything: a job may
 // be done a moment before its lock is given back.
 func RequireFree(t *testing.T, name string) {
-	t.Helper()
 	Eventually(t, name+" is free", func() bool { return !Taken(t, name) })
 }
 
 // Eventually waits for a condition.
 func Eventually(t *testing.T, what string, cond func() bool) {
-	t.Helper()
 	require.Eventually(t, cond, patience, 5*time.Millisecond, what)
 }
 
 // Receive waits for a value.
 func Receive[T any](t *testing.T, what string, c <-chan T) T {
-	t.Helper()
 	select {
 	case v := <-c:
 		return v

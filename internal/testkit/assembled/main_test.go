@@ -21,7 +21,6 @@ type repository struct {
 }
 
 func newRepository(t *testing.T) *repository {
-	t.Helper()
 	r := &repository{t, filepath.Join(t.TempDir(), "lua")}
 	require.NoError(t, os.MkdirAll(filepath.Join(r.dir, "part"), 0o700))
 	r.write("part/shared.lua", "-- shared: a header\nlocal x = 1\n")
@@ -39,13 +38,11 @@ func newRepository(t *testing.T) *repository {
 }
 
 func (r *repository) write(path, text string) {
-	r.Helper()
 	require.NoError(r, os.WriteFile(filepath.Join(r.dir, path), []byte(text), 0o600))
 }
 
 // prints is what the command prints.
 func (r *repository) prints(base string, names ...string) string {
-	r.Helper()
 	var out strings.Builder
 	require.NoError(r, run(r.dir, base, names, &out))
 	return out.String()
@@ -53,7 +50,6 @@ func (r *repository) prints(base string, names ...string) string {
 
 // fails is why the command does not.
 func (r *repository) fails(base string, names ...string) string {
-	r.Helper()
 	var out strings.Builder
 	err := run(r.dir, base, names, &out)
 	require.Error(r, err)

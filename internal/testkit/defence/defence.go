@@ -175,7 +175,6 @@ func (s *Switch) Off() bool { return s.off.Load() }
 
 // Without switches the defence off and returns the function that switches it on again.
 func (s *Switch) Without(t T) (restore func()) {
-	t.Helper()
 	Need(t)
 	s.Drop()
 	return func() { s.off.Store(false) }

@@ -14,7 +14,6 @@ func BeforeRenewal() {
 
 // AtRenewal has f run in that moment.
 func AtRenewal(t T, f func()) (restore func()) {
-	t.Helper()
 	Need(t)
 	beforeRenewal.Store(&f)
 	return func() { beforeRenewal.Store(nil) }

@@ -1,8 +1,10 @@
 package faultproxy
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync/atomic"
@@ -18,7 +20,6 @@ import (
 // restarted has a client ask a server before and after that was started anew, and returns how many
 // connections it made.
 func restarted(t *testing.T, change func(*Proxy)) (dials int64) {
-	t.Helper()
 	s := redistest.Start(t)
 	p := New(t, s.Addr())
 	change(p)
@@ -96,4 +97,125 @@ func TestAKeptRequestArrivesInTheEnd(t *testing.T) {
 	p.KeepRequest(Script(hash), 1, time.Millisecond)
 	require.ErrorContains(t, incr(t.Context(), t, rdb), "i/o timeout")
 	require.Eventually(t, func() bool { return count(t, direct) == 2 }, 10*time.Second, time.Millisecond)
+}
+
+// TestOutages: what runs and what is heard while nothing passes, or nothing in one direction. Connections that lost
+// nothing, and new ones, work when it is over.
+func TestOutages(t *testing.T) {
+	for name, c := range map[string]struct {
+		outage func(*Proxy, bool)
+		runs   int
+		heard  bool
+	}{
+		"Silence":      {(*Proxy).Silence, 0, false},
+		"LoseRequests": {(*Proxy).LoseRequests, 0, true},
+		"LoseReplies":  {(*Proxy).LoseReplies, 1, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p, rdb, direct := setup(t, noRetries)
+			sub := rdb.Subscribe(t.Context(), t.Name())
+			defer sub.Close()
+			_, err := sub.Receive(t.Context())
+			require.NoError(t, err)
+			hears := func(text string) {
+				msg, err := sub.ReceiveMessage(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, text, msg.Payload)
+				require.False(t, p.Lost(text))
+			}
+			one := connected(t, p)
+			require.NoError(t, incr(t.Context(), t, rdb))
+			require.True(t, p.Calm())
+			c.outage(p, true)
+			require.False(t, p.Calm())
+			require.ErrorContains(t, incr(t.Context(), t, one), "i/o timeout")
+			require.Equal(t, 1+c.runs, count(t, direct))
+			require.EqualValues(t, 1, direct.Publish(t.Context(), t.Name(), "meanwhile").Val())
+			if c.heard {
+				hears("meanwhile")
+			} else {
+				require.Eventually(t, func() bool { return p.Lost("meanwhile") }, 30*time.Second, time.Millisecond)
+			}
+			c.outage(p, false)
+			rule := p.On(Any, 1000, Cut)
+			require.False(t, p.Calm())
+			rule.Clear()
+			require.True(t, p.Calm())
+			require.NoError(t, incr(t.Context(), t, rdb))
+			require.Equal(t, 2+c.runs, count(t, direct))
+			require.NoError(t, sub.Ping(t.Context()), "it lost nothing")
+			direct.Publish(t.Context(), t.Name(), "heard")
+			hears("heard")
+		})
+	}
+}
+
+// A connection that lost one request must not get the reply to its next one: the client would take
+// it for the first's. It is written by hand because go-redis closes a connection whose reply did
+// not come in time.
+func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
+	p, rdb, direct := setup(t)
+	conn, err := net.Dial("tcp", p.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	send := func() {
+		_, err := fmt.Fprintf(conn, "INCR %s\r\n", t.Name())
+		require.NoError(t, err)
+	}
+	p.LoseRequests(true)
+	send()
+	require.Eventually(t, func() bool { return p.Seen(Command("INCR")) == 1 }, 30*time.Second, time.Millisecond)
+	// by then the first request has been dealt with
+	require.ErrorContains(t, redistest.NewClient(t, p.Addr(), impatient).Ping(t.Context()).Err(), "i/o timeout")
+	p.LoseRequests(false)
+	send()
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(200*time.Millisecond)))
+	_, err = conn.Read(make([]byte, 1))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	require.NoError(t, rdb.Ping(t.Context()).Err(), "a new connection works")
+	require.Zero(t, count(t, direct))
+}
+
+// TestDistance: everything arrives, in order, each way; also what was sent before a side closed.
+func TestDistance(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = ln.Close() })
+	echoed := make(chan []string, 1)
+	go func() {
+		var lines []string
+		defer func() { echoed <- lines }()
+		conn, err := ln.Accept()
+		if err != nil {
+			return
+		}
+		defer func() { _ = conn.Close() }()
+		for in := bufio.NewScanner(conn); in.Scan(); {
+			lines = append(lines, in.Text())
+			if _, err := fmt.Fprintln(conn, in.Text()); err != nil {
+				return
+			}
+		}
+	}()
+	conn, err := net.Dial("tcp", Distance(t, ln.Addr().String(), 20*time.Millisecond))
+	require.NoError(t, err)
+	var sent []string
+	in := bufio.NewScanner(conn)
+	for i := range 50 {
+		sent = append(sent, fmt.Sprint("line ", i))
+		begun := time.Now()
+		_, err = fmt.Fprintln(conn, sent[i])
+		require.NoError(t, err)
+		if i%10 == 0 { // the others go together
+			for got := ""; got != sent[i]; got = in.Text() {
+				require.True(t, in.Scan())
+			}
+			require.GreaterOrEqual(t, time.Since(begun), 40*time.Millisecond, "never earlier")
+		}
+	}
+	require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+	for in.Scan() {
+	}
+	require.NoError(t, conn.Close())
+	require.Equal(t, sent, <-echoed)
 }

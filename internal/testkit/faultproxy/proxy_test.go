@@ -30,7 +30,6 @@ var hash = func() string {
 
 // setup returns a proxy, a client through it and one that goes straight to the server.
 func setup(t *testing.T, change ...func(*redis.Options)) (p *Proxy, through, direct *redis.Client) {
-	t.Helper()
 	s := redistest.Shared(t)
 	direct = s.Client(t)
 	t.Cleanup(func() { direct.Del(context.Background(), t.Name(), t.Name()+":n", t.Name()+":h") }) // for -count

@@ -1,12 +1,16 @@
 package faultproxy
 
 import (
+	"bufio"
 	"crypto/sha1"
 	"encoding/hex"
+	"net"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
 // Action is what a rule does to the request that fires it.
@@ -169,3 +173,174 @@ func All(matchers ...func(args []string) bool) func(args []string) bool {
 
 // Any matches every request. On a connection of go-redis the first is HELLO.
 func Any(args []string) bool { return true }
+
+// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as
+// one that pools connections does: the next request makes a new connection to the server. A client
+// whose request has no answer yet is cut off all the same, for it could not tell what became of
+// that; and one that has subscribed hears nothing more until it says something, and is cut off
+// then.
+func (p *Proxy) KeepConnections() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.keeps = true
+}
+
+func (p *Proxy) keepsConnections() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.keeps
+}
+
+// comeback is for how long a server that was started anew is waited for.
+const comeback = time.Second
+
+// upstream is the connection to the server, a new one if that has ended; nil if there is none, and
+// none for one that has subscribed.
+func (c *conn) upstream(subscribed bool) net.Conn {
+	c.mu.Lock()
+	server := c.server
+	c.mu.Unlock()
+	if server != nil || subscribed {
+		return server
+	}
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for begin := time.Now(); time.Since(begin) < comeback; {
+		if s, err := net.DialTimeout("tcp", c.p.upstream, comeback); err == nil {
+			return c.adopt(s)
+		}
+		select {
+		case <-tick.C:
+		case <-c.closed:
+			return nil
+		}
+	}
+	return nil
+}
+
+// adopt takes a new connection to the server into use.
+func (c *conn) adopt(server net.Conn) net.Conn {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	select {
+	case <-c.closed:
+		_ = server.Close()
+		return nil
+	default:
+	}
+	c.server = server
+	c.anew <- server // there is room: the one before it was taken
+	return server
+}
+
+// next waits for the connection after one that the server has ended; nil if the client's ends with
+// it.
+func (c *conn) next() net.Conn {
+	if !c.p.keepsConnections() {
+		return nil
+	}
+	c.mu.Lock()
+	if len(c.pending) > 0 || c.last {
+		c.mu.Unlock()
+		return nil
+	}
+	if c.server != nil {
+		_ = c.server.Close()
+		c.server = nil
+	}
+	c.mu.Unlock()
+	select {
+	case server := <-c.anew:
+		return server
+	case <-c.closed:
+		return nil
+	}
+}
+
+// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the
+// server on a connection of its own, whatever has become of the client and of the rule: as a
+// network does that sends a packet again and again. The client hears nothing more on its
+// connection.
+func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
+	return p.add(match, nth, keepRequest, delay)
+}
+
+// Deliver hands over all requests that are kept, and returns when the server has answered them.
+func (p *Proxy) Deliver() {
+	p.mu.Lock()
+	now := p.deliver
+	p.deliver = make(chan struct{})
+	p.mu.Unlock()
+	close(now)
+	p.late.Wait()
+}
+
+func (p *Proxy) keep(raw []byte, delay time.Duration) {
+	p.mu.Lock()
+	now := p.deliver
+	p.mu.Unlock()
+	p.late.Go(func() {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-now:
+		}
+		server, err := net.DialTimeout("tcp", p.upstream, comeback)
+		if err != nil {
+			return // then it is lost
+		}
+		defer func() { _ = server.Close() }()
+		if _, err = server.Write(raw); err == nil {
+			_ = server.SetReadDeadline(time.Now().Add(patient))
+			_, _ = resp.ReadReply(bufio.NewReader(server), nil)
+		}
+	})
+}
+
+// patient is for how long a server that got a late request is waited for.
+const patient = 5 * time.Second
+
+// outage is what does not pass while it lasts, on any connection.
+type outage struct{ all, requests, replies bool }
+
+// Silence makes the proxy a black hole while it is on: connections are accepted and stay open, and
+// nothing passes either way. Silence(false) ends it for new connections and for those that lost no
+// request and no reply meanwhile; the others stay mute until they are closed, as a later reply
+// would be taken for an earlier one's. Lost pub/sub messages are just lost.
+func (p *Proxy) Silence(on bool) { p.change(func(o *outage) { o.all = on }) }
+
+// LoseRequests makes requests vanish while it is on; replies still due and pub/sub messages pass.
+// Like [Proxy.Silence] it ends for new connections and for those that lost no request. The others
+// lose all further requests until they are closed.
+func (p *Proxy) LoseRequests(on bool) { p.change(func(o *outage) { o.requests = on }) }
+
+// LoseReplies makes replies and pub/sub messages vanish while it is on; the server gets and runs
+// the requests. It ends for new connections and for those that lost no reply. The others lose all
+// further replies until they are closed.
+func (p *Proxy) LoseReplies(on bool) { p.change(func(o *outage) { o.replies = on }) }
+
+// Lost reports whether a pub/sub message that contains this text did not pass.
+func (p *Proxy) Lost(text string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.ContainsFunc(p.lost, func(message string) bool { return strings.Contains(message, text) })
+}
+
+func (p *Proxy) noteLost(message []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lost = append(p.lost, string(message))
+}
+
+func (p *Proxy) change(f func(*outage)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	f(&p.outage)
+}
+
+func (p *Proxy) standing() outage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.outage
+}

@@ -14,7 +14,6 @@ import (
 
 // lost demands that a hold has ended because it was lost, and that its end touches nothing.
 func (s *subject) lost(c Client, h *holdfast.Hold) {
-	s.Helper()
 	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost)
 	require.False(s, h.Deadline().After(time.Now()))
 	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
@@ -99,7 +98,6 @@ func underEndedHold(s *subject) {
 	h := s.lock(s.Context(), a.New(s.name))
 	s.unlock(h)
 	refused := func(c Client) {
-		s.Helper()
 		_, lock := c.New(s.name).Lock(h.Context())
 		_, try := c.New(s.name).TryLock(h.Context())
 		for _, err := range []error{lock, try} {

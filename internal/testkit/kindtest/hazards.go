@@ -56,7 +56,6 @@ func hazards() []hazard {
 // Harm makes a hazard happen to a kind, in a control, which has switched a defence off or breaks a
 // script by a hook. It returns the harm, which must not be nil.
 func Harm(t *testing.T, k Kind, name string, hooks ...redis.Hook) error {
-	t.Helper()
 	all := hazards()
 	i := slices.IndexFunc(all, func(h hazard) bool { return h.name == name })
 	require.GreaterOrEqual(t, i, 0, "there is no hazard of this name")
@@ -108,19 +107,16 @@ const farTimeout = 200 * time.Millisecond
 
 // far makes a participant behind a network.
 func (s *subject) far(opts *holdfast.Options) (Client, network) {
-	s.Helper()
 	return s.kind.far(s.T, s.seen(opts), farTimeout, s.hooks...)
 }
 
 // patient makes one that waits for answers for as long as a busy machine may need.
 func (s *subject) patient(opts *holdfast.Options) (Client, network) {
-	s.Helper()
 	return s.kind.far(s.T, s.seen(opts), patience, s.hooks...)
 }
 
 // taken is how many servers say that somebody has a lock.
 func (s *subject) taken(name string) (n int) {
-	s.Helper()
 	for _, rdb := range s.kind.direct {
 		there, err := rdb.Exists(s.Context(), s.kind.key(name)).Result()
 		require.NoError(s, err)
@@ -131,7 +127,6 @@ func (s *subject) taken(name string) (n int) {
 
 // left is for how long the servers have a lock still, the least and the most.
 func (s *subject) left(name string) (least, most time.Duration) {
-	s.Helper()
 	for i, rdb := range s.kind.direct {
 		d := rdb.PTTL(s.Context(), name).Val()
 		require.Positive(s, d)
@@ -144,7 +139,6 @@ func (s *subject) left(name string) (least, most time.Duration) {
 
 // known has the servers know the scripts, and the participant the servers.
 func (s *subject) known(c Client) {
-	s.Helper()
 	for _, op := range s.life(c, s.name+" before") {
 		require.NoError(s, op.do(), op.name)
 	}

@@ -207,7 +207,6 @@ func extend(s *subject) {
 	c := s.client()
 	h := s.lock(s.Context(), c.New(s.name), holdfast.Lease(s.kind.Lease), holdfast.NoRenewal())
 	lasts := func() {
-		s.Helper()
 		require.Greater(s, time.Until(h.Deadline()), 50*time.Minute)
 		require.Greater(s, s.state(c).Remaining, 50*time.Minute)
 	}

@@ -160,25 +160,21 @@ type subject struct {
 
 // client makes one more participant, with the defaults.
 func (s *subject) client() Client {
-	s.Helper()
 	return s.kind.Client(s.T, nil)
 }
 
 // locker makes the lock for a new participant.
 func (s *subject) locker(opts ...holdfast.Option) holdfast.Locker {
-	s.Helper()
 	return s.client().New(s.name, opts...)
 }
 
 // lock takes a lock, which is free or about to be.
 func (s *subject) lock(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) *holdfast.Hold {
-	s.Helper()
 	return Take(ctx, s, l.Lock, opts...)
 }
 
 // reenter takes a lock again under the context of a hold; nil of a kind of single acquisitions.
 func (s *subject) reenter(h *holdfast.Hold, l holdfast.Locker) *holdfast.Hold {
-	s.Helper()
 	if s.kind.Once {
 		return nil
 	}
@@ -187,7 +183,6 @@ func (s *subject) reenter(h *holdfast.Hold, l holdfast.Locker) *holdfast.Hold {
 
 // leave gives back what reenter took.
 func (s *subject) leave(h *holdfast.Hold) {
-	s.Helper()
 	if h != nil {
 		s.unlock(h)
 	}
@@ -195,13 +190,11 @@ func (s *subject) leave(h *holdfast.Hold) {
 
 // unlock gives a hold back.
 func (s *subject) unlock(h *holdfast.Hold) {
-	s.Helper()
 	Unlock(s, h)
 }
 
 // waiting takes a lock in a goroutine. It returns when the servers know of the waiter.
 func (s *subject) waiting(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) *Pending {
-	s.Helper()
 	p := Begin(ctx, s, l.Lock, opts...)
 	s.eventually("somebody waits", func() bool { return s.kind.Waiters(s.T, l.Name()) > 0 })
 	return p
@@ -209,7 +202,6 @@ func (s *subject) waiting(ctx context.Context, l holdfast.Locker, opts ...holdfa
 
 // state is a lock as the servers see it.
 func (s *subject) state(c Client) holdfast.State {
-	s.Helper()
 	state, err := c.State(s.Context(), s.name)
 	require.NoError(s, err)
 	return state
@@ -217,7 +209,6 @@ func (s *subject) state(c Client) holdfast.State {
 
 // free demands that nobody holds the lock, and nobody waits for it.
 func (s *subject) free(c Client) {
-	s.Helper()
 	state := s.state(c)
 	require.Empty(s, state.Owner)
 	require.Zero(s, state.Count)
@@ -226,7 +217,6 @@ func (s *subject) free(c Client) {
 
 // held demands that the owner of a hold has the lock, with a count.
 func (s *subject) held(c Client, h *holdfast.Hold, count int) {
-	s.Helper()
 	state := s.state(c)
 	require.Equal(s, h.Owner(), state.Owner)
 	require.Equal(s, count, state.Count)
@@ -235,6 +225,5 @@ func (s *subject) held(c Client, h *holdfast.Hold, count int) {
 
 // eventually waits for a condition.
 func (s *subject) eventually(what string, cond func() bool) {
-	s.Helper()
 	Eventually(s, what, cond)
 }

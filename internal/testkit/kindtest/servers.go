@@ -52,7 +52,6 @@ type Mutex interface {
 
 // Single is one server, and locks of a kind that a single client makes there.
 func Single(t *testing.T, mutex func(c *holdfast.Client, name string, opts ...holdfast.Option) Mutex) Servers {
-	t.Helper()
 	return Servers{
 		All: []*redistest.Server{redistest.Start(t)},
 		New: func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker {
@@ -70,7 +69,6 @@ func Single(t *testing.T, mutex func(c *holdfast.Client, name string, opts ...ho
 
 // On completes a kind by what all kinds on real servers have in common.
 func (k Kind) On(t *testing.T, s Servers) Kind {
-	t.Helper()
 	for _, srv := range s.All {
 		k.direct = append(k.direct, srv.Client(t))
 	}
@@ -157,7 +155,6 @@ func (c *calm) SetReadDeadline(t time.Time) error {
 }
 
 func (s Servers) client(t *testing.T, opts *holdfast.Options, rdbs []*redis.Client) Client {
-	t.Helper()
 	var clients []*holdfast.Client
 	for _, rdb := range rdbs {
 		c, err := holdfast.New(rdb, opts)

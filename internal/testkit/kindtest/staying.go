@@ -89,7 +89,6 @@ func lateExtension(s *subject) error {
 // givenBack is what comes of a lock that its holder has left in vain: it ends when it need not stay any
 // more. In a control nobody gives it back.
 func (s *subject) givenBack(c Client) error {
-	s.Helper()
 	if s.control {
 		require.NoError(s, c.Close(s.Context())) // joins the background: nothing more will come
 		if s.taken(s.name) > 0 {

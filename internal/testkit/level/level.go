@@ -95,7 +95,6 @@ func Seed(tb testing.TB) uint64 {
 // Rand returns random numbers from the test's [Seed]. It is not safe for several goroutines at once:
 // give each its own, made by rand.New(rand.NewPCG(rnd.Uint64(), 0)) before it starts.
 func Rand(tb testing.TB) *rand.Rand {
-	tb.Helper()
 	return rand.New(rand.NewPCG(Seed(tb), 0)) //nolint:gosec // for tests
 }
 

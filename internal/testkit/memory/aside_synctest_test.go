@@ -67,7 +67,6 @@ var asides = map[string]struct {
 
 // lockFor takes a lock of its own name.
 func lockFor(t *testing.T, c *holdfast.Client, s *memory.Server, name string, opts ...holdfast.Option) *holdfast.Hold {
-	t.Helper()
 	h, err := memory.New(c, s, name).Lock(t.Context(), opts...)
 	require.NoError(t, err)
 	return h
@@ -146,7 +145,6 @@ func TestBlockedAsideControl(t *testing.T) {
 // stuck runs a test with two holds of one grant whose time is over, and whose watchdog does not run, as in a
 // process that has only just gone on.
 func stuck(t *testing.T, test func(t *testing.T, h, inner *holdfast.Hold)) {
-	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		restore := defence.Aside.Without(t) // so that a log stops the watchdog
 		b, s := newTold(), &memory.Server{}

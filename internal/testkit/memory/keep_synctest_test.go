@@ -35,28 +35,24 @@ func newKeeper(t *testing.T) *keeper {
 
 // pair locks and unlocks once, and returns the token.
 func (k *keeper) pair(m *memory.Mutex, opts ...holdfast.Option) uint64 {
-	k.Helper()
 	h := k.lock(m, opts...)
 	k.unlock(h)
 	return h.Token()
 }
 
 func (k *keeper) lock(m *memory.Mutex, opts ...holdfast.Option) *holdfast.Hold {
-	k.Helper()
 	h, err := m.Lock(k.Context(), opts...)
 	require.NoError(k, err)
 	return h
 }
 
 func (k *keeper) unlock(h *holdfast.Hold) {
-	k.Helper()
 	require.NoError(k, h.Unlock(k.Context()))
 	synctest.Wait()
 }
 
 // refused demands that somebody else's lock is in the way.
 func (k *keeper) refused(m *memory.Mutex) {
-	k.Helper()
 	_, err := m.TryLock(k.Context())
 	require.ErrorIs(k, err, holdfast.ErrNotAcquired)
 	synctest.Wait()
@@ -80,7 +76,6 @@ func (k *keeper) kept() bool { return k.server.Owner("a") != "" }
 
 // forFree demands that a pair asks the server for nothing.
 func (k *keeper) forFree(opts ...holdfast.Option) uint64 {
-	k.Helper()
 	before := k.server.Asked()
 	token := k.pair(k.mine, opts...)
 	require.Equal(k, before, k.server.Asked())

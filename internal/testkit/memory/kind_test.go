@@ -19,7 +19,6 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // client is closed at the end of the test.
 func client(t *testing.T, opts *holdfast.Options) *holdfast.Client {
-	t.Helper()
 	c, err := memory.NewClient(opts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Close(context.Background())) })
@@ -75,7 +74,6 @@ func TestSuiteSeesFlaws(t *testing.T) {
 
 // requireBroken runs one test of a suite with a flaw, in a process of its own, beside others, and demands that it fails.
 func requireBroken(t *testing.T, suite, promise, flaw string) {
-	t.Helper()
 	t.Parallel()
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run", "^"+suite+"$/^"+promise+"$")
 	cmd.Env = append(os.Environ(), flawEnv+"="+flaw)

@@ -10,7 +10,6 @@ import (
 
 // Start skips the test: sockets of files and users of other names are for Unix.
 func Start(tb testing.TB) (dsn string) {
-	tb.Helper()
 	redistest.Unavailable(tb, "PostgreSQL is started on Unix only")
 	return ""
 }

@@ -99,7 +99,6 @@ func said(log string) string {
 }
 
 func initdb(tb testing.TB) string {
-	tb.Helper()
 	path, err := exec.LookPath("initdb")
 	if err != nil {
 		found, _ := filepath.Glob(filepath.Join(dirs, "initdb")) // the pattern is well formed
@@ -115,7 +114,6 @@ func initdb(tb testing.TB) string {
 
 // postgresUser is whom the server runs as, nil for this one: PostgreSQL refuses root.
 func postgresUser(tb testing.TB) *syscall.Credential {
-	tb.Helper()
 	if os.Getuid() != 0 {
 		return nil
 	}

@@ -179,7 +179,6 @@ func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 // every 500 ms (go-redis' own 60 s would leave it blind to a dead master for that long). change may
 // alter the options before use.
 func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
-	tb.Helper()
 	o := &redis.ClusterOptions{
 		Addrs:                      c.Addrs(),
 		DialerRetries:              1,
@@ -197,7 +196,6 @@ func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *
 
 // Master returns the node that serves the key, in the eyes of the first node that answers.
 func (c *Cluster) Master(tb testing.TB, key string) *Server {
-	tb.Helper()
 	master, _ := c.shard(tb, key)
 	return master
 }

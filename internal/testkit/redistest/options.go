@@ -1,8 +1,24 @@
 package redistest
 
 import (
+	"cmp"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // config is what the options of a starter add up to.
@@ -37,7 +53,6 @@ func TLS(certs *Certs) Option { return func(c *config) { c.certs = certs } }
 
 // configure turns options into a config that names a binary.
 func configure(tb testing.TB, opts []Option) config {
-	tb.Helper()
 	var c config
 	for _, o := range opts {
 		o(&c)
@@ -53,7 +68,6 @@ func configure(tb testing.TB, opts []Option) config {
 
 // server makes a server that has not been started.
 func (c config) server(tb testing.TB, args ...string) *Server {
-	tb.Helper()
 	s := &Server{tb: tb, bin: c.bin, dir: tb.TempDir(), args: append(append([]string(nil), args...), c.args...),
 		certs: c.certs}
 	if c.clock {
@@ -61,3 +75,228 @@ func (c config) server(tb testing.TB, args ...string) *Server {
 	}
 	return s
 }
+
+// BinaryEnv names the environment variable that chooses the server to test against.
+const BinaryEnv = "HOLDFAST_REDIS_SERVER"
+
+// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name
+// on the PATH), else redis-server, else valkey-server. ok is false when there is none; a variable
+// that names a missing file is "none" too, never a reason to test against some other server in
+// silence.
+func Binary() (path string, ok bool) {
+	if want := os.Getenv(BinaryEnv); want != "" {
+		path, err := exec.LookPath(want)
+		return path, err == nil
+	}
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path, true
+		}
+	}
+	return "", false
+}
+
+// missing says why Binary found nothing and what to do.
+func missing() string {
+	if want := os.Getenv(BinaryEnv); want != "" {
+		return BinaryEnv + "=" + want + " is not an executable"
+	}
+	return "no redis-server or valkey-server on the PATH; install one (Debian: apt-get install redis-server) or set " +
+		BinaryEnv
+}
+
+// binary is Binary for a test that cannot go on without.
+func binary(tb testing.TB) string {
+	path, ok := Binary()
+	if !ok {
+		Unavailable(tb, missing())
+	}
+	return path
+}
+
+// Unavailable skips a test that lacks something of the machine, loudly, and fails it if CI=true.
+func Unavailable(tb testing.TB, why string) {
+	tb.Helper()
+	why = "REAL SERVER TEST NOT RUN: " + strings.TrimSpace(why)
+	if os.Getenv("CI") == "true" {
+		tb.Fatal(why)
+		return
+	}
+	tb.Skip(why)
+}
+
+// ServersEnv names the environment variable with a directory of servers of many versions: its
+// bin/*-server.
+const ServersEnv = "HOLDFAST_SERVERS"
+
+// Program is a server program that tests can start, see [Exec].
+type Program struct {
+	Path    string
+	Name    string // such as "redis-7.0.15" or "valkey-9.1.2", for the names of subtests
+	Version string // as the program says, such as "7.0.15"
+	Valkey  bool
+}
+
+// Programs returns all server programs there are to test with: those in the directory that
+// HOLDFAST_SERVERS names, and the one [Binary] finds if its version is not among them. Redis comes
+// first, older versions before newer ones; each version stands once. A directory without a server
+// in it is an error, not a reason to test less in silence.
+func Programs(tb testing.TB) []Program {
+	tb.Helper()
+	var paths []string
+	if dir := os.Getenv(ServersEnv); dir != "" {
+		found, err := filepath.Glob(filepath.Join(dir, "bin", "*-server"))
+		if err != nil || len(found) == 0 {
+			tb.Fatalf("%s=%s: no bin/*-server in it (%v)", ServersEnv, dir, err)
+		}
+		paths = found
+	}
+	if path, ok := Binary(); ok || len(paths) == 0 {
+		if !ok {
+			Unavailable(tb, missing())
+		}
+		paths = append(paths, path)
+	}
+	var all []Program
+	for _, path := range paths {
+		p := inspect(path)
+		if p.Version == "" {
+			tb.Fatalf("%s --version does not name a version", path)
+		}
+		if !slices.ContainsFunc(all, func(q Program) bool { return p.Name == q.Name }) {
+			all = append(all, p)
+		}
+	}
+	slices.SortFunc(all, func(a, b Program) int {
+		if a.Valkey != b.Valkey {
+			return strings.Compare(a.Name, b.Name)
+		}
+		return compareVersions(a.Version, b.Version)
+	})
+	return all
+}
+
+// inspect asks a program what it is, without starting a server. It is for command lines that depend on the version;
+// everything else asks the running server. Version is empty if it does not say.
+func inspect(path string) Program {
+	out, _ := exec.Command(path, "--version").Output() // then it does not say
+	_, version, _ := strings.Cut(string(out), "v=")
+	version, _, _ = strings.Cut(version, " ")
+	name, valkey := "redis-", strings.HasPrefix(string(out), "Valkey")
+	if valkey {
+		name = "valkey-"
+	}
+	return Program{Path: path, Name: name + version, Version: version, Valkey: valkey}
+}
+
+// compareVersions compares dotted numbers number by number: 8.10 is after 8.6.
+func compareVersions(a, b string) int {
+	as, bs := strings.Split(a, "."), strings.Split(b, ".")
+	for i := range min(len(as), len(bs)) {
+		x, _ := strconv.Atoi(as[i]) // what is no number counts as 0
+		y, _ := strconv.Atoi(bs[i])
+		if c := cmp.Compare(x, y); c != 0 {
+			return c
+		}
+	}
+	return cmp.Compare(len(as), len(bs))
+}
+
+// Certs are an authority made for one test, a certificate for its servers and one for its clients.
+type Certs struct {
+	roots  *x509.CertPool
+	client tls.Certificate
+	dir    string // ca.pem, and server and client as .pem and .key
+}
+
+// NewCerts makes an authority and its certificates, valid for 127.0.0.1 and for an hour from now.
+func NewCerts(tb testing.TB) *Certs {
+	tb.Helper()
+	c := &Certs{roots: x509.NewCertPool(), dir: tb.TempDir()}
+	fail := func(err error) {
+		if err != nil {
+			tb.Fatalf("certificates: %v", err)
+		}
+	}
+	authority, caKey, err := issue("authority", nil, nil)
+	fail(err)
+	server, serverKey, err := issue("server", authority, caKey)
+	fail(err)
+	client, clientKey, err := issue("client", authority, caKey)
+	fail(err)
+	c.roots.AddCert(authority)
+	c.client = tls.Certificate{Certificate: [][]byte{client.Raw}, PrivateKey: clientKey}
+	der, err := x509.MarshalECPrivateKey(serverKey)
+	fail(err)
+	clientDER, err := x509.MarshalECPrivateKey(clientKey)
+	fail(err)
+	for name, block := range map[string]*pem.Block{
+		"ca.pem":     {Type: "CERTIFICATE", Bytes: authority.Raw},
+		"server.pem": {Type: "CERTIFICATE", Bytes: server.Raw},
+		"server.key": {Type: "EC PRIVATE KEY", Bytes: der},
+		"client.pem": {Type: "CERTIFICATE", Bytes: client.Raw},
+		"client.key": {Type: "EC PRIVATE KEY", Bytes: clientDER},
+	} {
+		fail(os.WriteFile(filepath.Join(c.dir, name), pem.EncodeToMemory(block), 0o600))
+	}
+	return c
+}
+
+// issue makes a key and a certificate for it, signed by the authority, or by itself if there is
+// none.
+func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey,
+	error) {
+	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, nil, err
+	}
+	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
+	if err != nil {
+		return nil, nil, err
+	}
+	now := time.Now()
+	t := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "holdfast test " + name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(time.Hour),
+		KeyUsage:    x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"localhost"},
+		BasicConstraintsValid: true,
+	}
+	if authority == nil {
+		t.IsCA, t.KeyUsage = true, x509.KeyUsageCertSign
+		authority, key = t, own
+	}
+	der, err := x509.CreateCertificate(rand.Reader, t, authority, own.Public(), key)
+	if err != nil {
+		return nil, nil, err
+	}
+	cert, err := x509.ParseCertificate(der)
+	return cert, own, err
+}
+
+// Client returns a client's side: it trusts the authority and shows the client's certificate. Each
+// call returns a new copy, which the caller may change.
+func (c *Certs) Client() *tls.Config {
+	return &tls.Config{
+		RootCAs: c.roots, Certificates: []tls.Certificate{c.client}, ServerName: "127.0.0.1",
+		MinVersion: tls.VersionTLS12,
+	}
+}
+
+// Files are what [Certs.Client] has, as files in PEM: the authority, the client's certificate, its key.
+func (c *Certs) Files() (authority, certificate, key string) {
+	return filepath.Join(c.dir, "ca.pem"), filepath.Join(c.dir, "client.pem"), filepath.Join(c.dir, "client.key")
+}
+
+// args make a server speak TLS on the port.
+func (c *Certs) args(port int) []string {
+	return []string{
+		"--tls-port", strconv.Itoa(port), "--tls-auth-clients", "yes", "--tls-ca-cert-file",
+		filepath.Join(c.dir, "ca.pem"),
+		"--tls-cert-file", filepath.Join(c.dir, "server.pem"), "--tls-key-file", filepath.Join(c.dir, "server.key"),
+	}
+}
+
+// TLSAddr is the address on which a server started with [TLS] speaks it.
+func (s *Server) TLSAddr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.tlsPort)) }

@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"context"
 	"slices"
 	"strconv"
 	"testing"
@@ -17,7 +18,6 @@ type Move struct {
 
 // MoveSlot moves the slot of a key, with all keys in it, to another master, as resharding does.
 func (c *Cluster) MoveSlot(tb testing.TB, key string, to *Server) {
-	tb.Helper()
 	m := c.BeginMove(tb, key, to)
 	m.Keys(tb)
 	m.Finish(tb)
@@ -39,13 +39,11 @@ func (c *Cluster) BeginMove(tb testing.TB, key string, to *Server) *Move {
 
 // Key moves one key, if the source has it.
 func (m *Move) Key(tb testing.TB, name string) {
-	tb.Helper()
 	m.From.Command(tb, "MIGRATE", "127.0.0.1", strconv.Itoa(m.To.port), name, "0", "5000")
 }
 
 // Keys moves all keys that are in the slot now.
 func (m *Move) Keys(tb testing.TB) {
-	tb.Helper()
 	for {
 		keys, _ := m.From.Command(tb, "CLUSTER", "GETKEYSINSLOT", strconv.Itoa(m.Slot), "100").([]any)
 		if len(keys) == 0 {
@@ -103,7 +101,187 @@ func (m *Move) awaitEpochs(tb testing.TB) {
 
 // set tells a node the state of the slot.
 func (m *Move) set(tb testing.TB, s *Server, state string, other *Server) {
-	tb.Helper()
 	id, _ := other.Command(tb, "CLUSTER", "MYID").(string)
 	s.Command(tb, "CLUSTER", "SETSLOT", strconv.Itoa(m.Slot), state, id)
+}
+
+// slotRange is a row of CLUSTER SLOTS.
+type slotRange struct {
+	from, to int64
+	nodes    []*Server // the master, then the replicas that it knows to be well
+}
+
+// slotMap is one node's view of who serves what.
+type slotMap []slotRange
+
+// master is who serves the slot, nil if nobody.
+func (m slotMap) master(slot int64) *Server {
+	if nodes := m.nodes(slot); len(nodes) > 0 {
+		return nodes[0]
+	}
+	return nil
+}
+
+func (m slotMap) nodes(slot int64) []*Server {
+	for _, r := range m {
+		if slot >= r.from && slot <= r.to {
+			return r.nodes
+		}
+	}
+	return nil
+}
+
+// shards asks a node for its view.
+func (c *Cluster) shards(s *Server) (slotMap, error) {
+	reply, err := call(s.Addr(), "CLUSTER", "SLOTS")
+	if err != nil {
+		return nil, err
+	}
+	var m slotMap
+	rows, _ := reply.([]any)
+	for _, row := range rows {
+		row := row.([]any) // from, to, master, replicas...: [ip, port, id]
+		r := slotRange{from: row[0].(int64), to: row[1].(int64)}
+		for _, node := range row[2:] {
+			for _, s := range c.Nodes {
+				if int64(s.port) == node.([]any)[1].(int64) {
+					r.nodes = append(r.nodes, s)
+				}
+			}
+		}
+		m = append(m, r)
+	}
+	return m, nil
+}
+
+// slot is the number of the key's slot.
+func (c *Cluster) slot(tb testing.TB, key string) int64 {
+	tb.Helper()
+	for _, s := range c.Nodes {
+		if n, err := call(s.Addr(), "CLUSTER", "KEYSLOT", key); err == nil {
+			return n.(int64)
+		}
+	}
+	tb.Fatal("no node of the cluster answers")
+	return 0
+}
+
+// Replicas are the nodes that stand by for the master of the key.
+func (c *Cluster) Replicas(tb testing.TB, key string) []*Server {
+	_, replicas := c.shard(tb, key)
+	return replicas
+}
+
+// shard returns the master and the replicas that serve the key.
+func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*Server) {
+	tb.Helper()
+	slot := c.slot(tb, key)
+	for _, s := range c.Nodes {
+		m, err := c.shards(s)
+		if nodes := m.nodes(slot); err == nil && len(nodes) > 0 {
+			return nodes[0], nodes[1:]
+		}
+	}
+	tb.Fatalf("no node knows a master for %q", key)
+	return nil, nil
+}
+
+// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER
+// FAILOVER TAKEOVER, which needs no majority and takes milliseconds), and returns when it says it
+// is. What the old master had not replicated is lost. The new master does not know the scripts that
+// the old one knew.
+func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
+	tb.Helper()
+	promoted = c.replica(tb, key)
+	promoted.Command(tb, "CLUSTER", "FAILOVER", "TAKEOVER")
+	if !eventually(patience, func() bool { return role(promoted.Addr()) == "master" }) {
+		tb.Fatal("takeover: the replica does not become master")
+	}
+	return promoted
+}
+
+// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER
+// FAILOVER), which loses nothing, and returns when all nodes know. The old master is its replica
+// then.
+func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
+	tb.Helper()
+	old := c.Master(tb, key)
+	promoted = c.replica(tb, key)
+	var err error
+	if !eventually(patience, func() bool { // a master that is slow for a moment is taken for dead
+		_, err = promoted.Try("CLUSTER", "FAILOVER")
+		return err == nil
+	}) {
+		tb.Fatalf("switch: %v", err)
+	}
+	c.AwaitPromotion(tb, key, old)
+	return promoted
+}
+
+// ReplaceSilent has replicas take the place of a master by themselves, from now on, when it says nothing for a second.
+// Without it they do not: on a busy machine a master is silent for as long now and then. What it had not replicated
+// would be lost, and what it did before it knew, with nobody having asked for that.
+func (c *Cluster) ReplaceSilent() {
+	for _, s := range c.Nodes {
+		_, _ = s.Try("CONFIG", "SET", "cluster-replica-no-failover", "no") // one that is dead is none of them
+	}
+}
+
+// KillMaster kills the master of the key's shard and returns when the others have put a replica in
+// its place, 2-3 s later. What the master had not replicated is lost.
+func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
+	c.ReplaceSilent()
+	killed = c.Master(tb, key)
+	killed.Kill()
+	return killed, c.AwaitPromotion(tb, key, killed)
+}
+
+// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than
+// old, it says that it is one, and they call the cluster healthy. It is for after old was killed or
+// paused, see ReplaceSilent.
+func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
+	tb.Helper()
+	slot := c.slot(tb, key)
+	if !eventually(2*patience, func() bool {
+		promoted = nil
+		for _, s := range c.Nodes {
+			if s == old && role(s.Addr()) != "slave" {
+				continue // dead, paused, or not yet aware of its successor, which its links tell it
+			}
+			shards, err := c.shards(s)
+			if err != nil {
+				continue
+			}
+			info, _ := text(call(s.Addr(), "CLUSTER", "INFO"))
+			master := shards.master(slot)
+			if master == nil || master == old || promoted != nil && master != promoted ||
+				InfoField(info, "cluster_state") != "ok" {
+				return false
+			}
+			promoted = master
+		}
+		return promoted != nil && role(promoted.Addr()) == "master"
+	}) {
+		tb.Fatalf("the nodes do not agree on a new master of slot %d", slot)
+	}
+	return promoted
+}
+
+// replica returns a replica of the key's shard.
+func (c *Cluster) replica(tb testing.TB, key string) *Server {
+	tb.Helper()
+	var replicas []*Server
+	if !eventually(patience, func() bool { // one that did not answer another node for a moment is not listed
+		_, replicas = c.shard(tb, key)
+		return len(replicas) > 0
+	}) {
+		tb.Fatalf("the shard of %q has no replica", key)
+	}
+	return replicas[0]
+}
+
+// AwaitReplicas waits until the replicas of the key's shard have everything its master has.
+func (c *Cluster) AwaitReplicas(ctx context.Context, tb testing.TB, key string) {
+	master, replicas := c.shard(tb, key)
+	awaitReplicas(ctx, tb, master, replicas)
 }

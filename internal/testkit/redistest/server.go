@@ -35,14 +35,12 @@ type Server struct {
 // Start starts a server for one test and waits until it answers. It is killed when the test ends.
 // It persists nothing. The test is skipped where there is no server to start, and fails if CI=true.
 func Start(tb testing.TB, opts ...Option) *Server {
-	tb.Helper()
 	return startServer(tb, configure(tb, opts))
 }
 
 // StartMasters starts n servers that know nothing of each other, as a quorum lock wants them. Each
 // is killed when the test ends.
 func StartMasters(tb testing.TB, n int, opts ...Option) []*Server {
-	tb.Helper()
 	c := configure(tb, opts)
 	masters := make([]*Server, n)
 	for i := range masters {
@@ -158,13 +156,11 @@ func (s *Server) IsValkey() bool { return s.valkey }
 // account but HELLO, and dials once per attempt, so that a test of a dead server does not wait for
 // go-redis to try five times. change may alter the options before use.
 func (s *Server) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
-	tb.Helper()
 	return NewClient(tb, s.Addr(), change...)
 }
 
 // NewClient is [Server.Client] for any address, such as that of a proxy.
 func NewClient(tb testing.TB, addr string, change ...func(*redis.Options)) *redis.Client {
-	tb.Helper()
 	o := &redis.Options{
 		Addr:                     addr,
 		DialerRetries:            1,
@@ -185,7 +181,6 @@ func (s *Server) mine(op string) testing.TB {
 	if s.tb == nil {
 		panic("redistest: " + op + " of the shared server would hit other tests; use redistest.Start")
 	}
-	s.tb.Helper()
 	return s.tb
 }
 

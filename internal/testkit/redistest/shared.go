@@ -1,10 +1,13 @@
 package redistest
 
 import (
+	"context"
 	"os"
 	"sync"
 	"testing"
+	"time"
 
+	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
 )
 
@@ -88,4 +91,107 @@ type thenStop struct{ m interface{ Run() int } }
 func (r thenStop) Run() int {
 	defer stopShared()
 	return r.m.Run()
+}
+
+// CloseAtEnd closes something at the end of the test, and fails it if that takes longer than it may
+// on a busy machine. A client of the library is such a thing; this package must not know it.
+func CloseAtEnd(tb testing.TB, c interface {
+	Close(ctx context.Context) error
+}) {
+	tb.Helper()
+	tb.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		switch err := c.Close(ctx); {
+		case ctx.Err() != nil:
+			tb.Errorf("close: %v", err)
+		case err != nil:
+			tb.Logf("close: %v", err) // what was left where the test has taken the server away
+		}
+	})
+}
+
+// Gatherer stands for a client and sends the first commands together: it waits until there are so
+// many. Later ones go as they come.
+type Gatherer struct {
+	client *redis.Client
+	n      int
+	send   func(cmds []redis.Cmder)
+
+	mu   sync.Mutex
+	cmds []redis.Cmder
+	sent chan struct{} // closed when they are
+}
+
+// Gather sends the first n commands to a client by a function.
+func Gather(client *redis.Client, n int, send func(cmds []redis.Cmder)) *Gatherer {
+	return &Gatherer{client: client, n: n, send: send, sent: make(chan struct{})}
+}
+
+// Process is the part of a client that sends a command.
+func (g *Gatherer) Process(ctx context.Context, cmd redis.Cmder) error {
+	g.mu.Lock()
+	if len(g.cmds) == g.n {
+		g.mu.Unlock()
+		return g.client.Process(ctx, cmd)
+	}
+	g.cmds = append(g.cmds, cmd)
+	last := len(g.cmds) == g.n
+	g.mu.Unlock()
+	if last {
+		g.send(g.cmds)
+		close(g.sent)
+	}
+	<-g.sent
+	return cmd.Err()
+}
+
+// Around is a hook of go-redis that sends each command, or all commands of a pipeline together, by a
+// function: before it, after it, or not at all.
+type Around func(send func() error, cmds ...redis.Cmder) error
+
+// DialHook leaves connections alone.
+func (Around) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook is for one command.
+func (a Around) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		return a(func() error { return next(ctx, cmd) }, cmd)
+	}
+}
+
+// ProcessPipelineHook is for several.
+func (a Around) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		return a(func() error { return next(ctx, cmds) }, cmds...)
+	}
+}
+
+// must is a server that an Example has, or a panic: it has no testing.TB to report to.
+func must(start func(bin string) (*Server, error)) *Server {
+	bin, ok := Binary()
+	if !ok {
+		panic("redistest: " + missing())
+	}
+	s, err := start(bin)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}
+
+// ForExample returns the address of the shared server for an Example. It panics if there is no server.
+func ForExample() (addr string) { return must(theShared).Addr() }
+
+// ForExamples is ForExample for n servers that know nothing of each other, started at each call.
+// [Main] stops them.
+func ForExamples(n int) (addrs []string) {
+	shared.Lock()
+	defer shared.Unlock()
+	for range n {
+		s := must(startShared)
+		shared.more = append(shared.more, s)
+		addrs = append(addrs, s.Addr())
+	}
+	return addrs
 }

@@ -1,0 +1,200 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// TestClasses: a timeout is no shorter than what is asked for, longer by an eighth at most, and there
+// are few of them, each with a number of its own.
+func TestClasses(t *testing.T) {
+	known := map[int]time.Duration{}
+	for d := least; d < 10*time.Second; d += 100 * time.Microsecond {
+		rounded, at := class(d)
+		require.GreaterOrEqual(t, rounded, d)
+		require.LessOrEqual(t, rounded, d+d/8+time.Millisecond)
+		if before, is := known[at]; is {
+			require.Equal(t, before, rounded)
+		}
+		known[at] = rounded
+	}
+	require.Less(t, len(known), 70)
+	_, at := class(1<<63 - 1)
+	require.Less(t, at, len(timeouts{}.of8))
+}
+
+// counter is a hook that counts.
+type counter struct{ commands, pipelines int }
+
+func (*counter) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (c *counter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		c.commands++
+		return next(ctx, cmd)
+	}
+}
+
+func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		c.pipelines++
+		return next(ctx, cmds)
+	}
+}
+
+// hurried is a command in haste.
+type hurried struct {
+	*redis.Cmd
+	timeout time.Duration
+}
+
+func (h *hurried) SetTimeout(d time.Duration) { h.timeout = d }
+
+func (h *hurried) TakeTimeout() (d time.Duration) {
+	d, h.timeout = h.timeout, 0
+	return d
+}
+
+// TestTimeoutsCallHooks: the hooks of the user's client see each command once, whenever they were added,
+// and also if several share the client. The clients with timeouts have none; a go-redis that gives them
+// some would call the user's twice.
+func TestTimeoutsCallHooks(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	before, between, after := &counter{}, &counter{}, &counter{}
+	rdb.AddHook(before)
+	one := newTimeouts(rdb)
+	rdb.AddHook(between)
+	two := newTimeouts(rdb)
+	require.NoError(t, rdb.Ping(t.Context()).Err()) // there is a connection
+	for i, hooks := range [][]*counter{{before, between}, {before, between, after}} {
+		if i > 0 {
+			rdb.AddHook(after)
+		}
+		for _, ts := range []*timeouts{one, two} {
+			for _, hook := range hooks {
+				*hook = counter{}
+			}
+			d := ts.left(time.Now().Add(time.Second))
+			cmd := &hurried{redis.NewCmd(t.Context(), "ping"), d}
+			require.NoError(t, rdb.Process(t.Context(), cmd))
+			require.Equal(t, i == 0, cmd.timeout == 0, "taken, where no hook stands behind all of ours")
+			require.NoError(t, rdb.Ping(t.Context()).Err())
+			for _, hook := range hooks {
+				require.Equal(t, counter{commands: 2}, *hook)
+			}
+		}
+	}
+	require.NotNil(t, two.client(time.Second))
+}
+
+// TestTimeouts: who may wait as long as the user's own client does needs no other one.
+func TestTimeouts(t *testing.T) {
+	for _, usual := range []time.Duration{5 * time.Second, -1} {
+		rdb := redis.NewClient(&redis.Options{ReadTimeout: usual})
+		ts := newTimeouts(rdb)
+		require.Equal(t, 104*time.Millisecond, ts.left(time.Now().Add(-time.Hour)))
+		require.Equal(t, usual > 0, ts.left(time.Now().Add(time.Minute)) == 0)
+		c := ts.client(640 * time.Millisecond)
+		require.Equal(t, 640*time.Millisecond, c.Options().ReadTimeout)
+		require.Same(t, c, ts.client(640*time.Millisecond))
+		require.NoError(t, rdb.Close())
+	}
+}
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// refusal is an error reply, as go-redis has it.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+func (refusal) RedisError()     {}
+
+// TestClassifyRefusals: what a server refuses because it is no master any more did not run, and passes.
+func TestClassifyRefusals(t *testing.T) {
+	for text, passes := range map[string]bool{
+		"READONLY You can't write against a read only replica.":                                              true,
+		"ERR Attempted to access a non local key in a cluster node script: on @user_script:47.":              true,
+		"ERR Error running script: @user_script:47: Script attempted to access a non local key in a cluster": true, // of Redis 6
+		"OOM command not allowed when used memory > 'maxmemory'.":                                            false,
+	} {
+		sent, passing := Classify(refusal(text))
+		require.False(t, sent, text)
+		require.Equal(t, passes, passing, text)
+	}
+}
+
+// TestFailuresOfAQuestion: others are told of a question without an answer, until there is one, whoever asked; and not of what
+// only this one is refused.
+func TestFailuresOfAQuestion(t *testing.T) {
+	var failed atomic.Pointer[error]
+	for _, c := range []struct {
+		what   string
+		err    error
+		outage bool
+	}{
+		{"no answer", io.ErrUnexpectedEOF, true},
+		{"an answer", nil, false},
+		{"a server that cannot serve", refusal("LOADING Redis is loading the dataset in memory"), true},
+		{"an answer", nil, false},
+		{"what the caller may not have", refusal("HOLDFAST_PERMITS 3 permits were asked for"), false},
+	} {
+		e := Effort{home: &Session{Life: context.Background()}, by: &Server{}}
+		e.judge(context.Background(), lua.Reply{}, c.err, &failed)
+		require.Equal(t, c.outage, failed.Load() != nil, c.what)
+		if c.outage {
+			require.True(t, errors.Is(*failed.Load(), c.err), c.what)
+		}
+	}
+}
+
+// TestOwnerIn: who has left a lock is named as its holder was, and all others as they stand in
+// Redis.
+func TestOwnerIn(t *testing.T) {
+	const client = "0b4ac1d2-6b8e-4f0e-9d0c-3f5a7b1c2d3e"
+	for field, owner := range map[string]string{
+		client + ":h07":   client + ":h7",
+		client + ":h0170": client + ":h170",
+		client + ":h7":    client + ":h7",
+		client + ":h70":   client + ":h70",
+		client + ":h0":    client + ":h0",
+		client + ":07":    client + ":07", // Redisson's
+		"h07":             "h7",
+		"mode":            "mode",
+		"":                "",
+	} {
+		require.Equal(t, owner, OwnerIn(field), field)
+	}
+	require.True(t, IsOwner(client+":h07"), "it can be forced out")
+}
+
+// TestSomebodyElsesWriter: what waits to write and is no owner is quoted, and cut.
+func TestSomebodyElsesWriter(t *testing.T) {
+	said := Blocker{Owner: "x; held by\n" + strings.Repeat("me", 1000), Waits: true}.Text(0)
+	require.True(t, strings.HasPrefix(said, `"x; held by\nme`), said)
+	require.Less(t, len(said), 500)
+}
+
+// TestALeaseForEver: a lease of more than 99 years is said to have no end, and how much is left of any
+// other one.
+func TestALeaseForEver(t *testing.T) {
+	for left, said := range map[time.Duration]string{
+		Remaining(1 << 60):    "held by me, whose lease has no end",
+		century - time.Minute: "held by me, whose lease has no end",
+		century - year:        "held by me, whose lease has 867240h0m0s left",
+		30 * time.Second:      "held by me, whose lease has 30s left",
+		-1 * time.Millisecond: "held by me",
+	} {
+		require.Equal(t, said, Blocker{Owner: "me", Left: left}.Text(0))
+	}
+}
