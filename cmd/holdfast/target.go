@@ -132,7 +132,7 @@ func (t *target) complete() {
 
 // knownOptions are those of go-redis, of all three kinds of client: true for those that are shown, whose values are numbers,
 // lengths of time, switches and hosts, and false for those with a text.
-var knownOptions = setOf(map[string]bool{"client_name": false, "identitySuffix": false, "password": false, "username": false},
+var knownOptions = shownAlso(map[string]bool{"client_name": false, "identitySuffix": false, "password": false, "username": false},
 	"addr", "conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "context_timeout_enabled", "db", "dial_timeout",
 	"dialer_retries", "dialer_retry_timeout", "disableIdentity", "failing_timeout_seconds", "idle_timeout", "max_active_conns",
 	"max_concurrent_dials", "max_conn_age", "max_idle_conns", "max_redirects", "max_retries", "max_retry_backoff",
@@ -140,7 +140,7 @@ var knownOptions = setOf(map[string]bool{"client_name": false, "identitySuffix":
 	"pool_fifo", "pool_size", "pool_timeout", "protocol", "read_only", "read_timeout", "replica_only", "route_by_latency",
 	"route_by_latency_tolerance", "route_randomly", "skip_verify", "unstable_resp3", "use_disconnected_replicas", "write_timeout")
 
-func setOf(set map[string]bool, names ...string) map[string]bool {
+func shownAlso(set map[string]bool, names ...string) map[string]bool {
 	for _, name := range names {
 		set[name] = true
 	}
@@ -150,10 +150,7 @@ func setOf(set map[string]bool, names ...string) map[string]bool {
 // addOptions adds the options of the address to the query. Whether go-redis takes an option it is asked for
 // each by itself, as its errors have values in them and cannot be shown.
 func (t *target) addOptions(query string) (err error) {
-	for i, option := range strings.Split(query, "&") {
-		if query == "" {
-			break
-		}
+	for i, option := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' }) {
 		name, value, _ := strings.Cut(option, "=")
 		plain, known := knownOptions[name]
 		values, err := url.ParseQuery(option)
