@@ -86,8 +86,8 @@ func (t *target) checkPlace() error {
 	case t.scheme == "unix" && !socketForm.MatchString(t.path):
 		return errors.New("path: a socket's path begins with / and has only letters, digits and ._-/; write ? before options")
 	case t.sentinel && !masterForm.MatchString(t.path):
-		return errors.New("path: the master's name is missing after the hosts, as in /mymaster, or has something else than letters, digits and ._-; " +
-			"write ? before options")
+		return errors.New("path: the master's name is missing after the hosts, as in /mymaster, or has something else than letters, " +
+			"digits and ._-; write ? before options")
 	case t.cluster && t.path != "" && t.path != "0":
 		return errors.New("path: a Cluster has only database 0")
 	case t.scheme != "unix" && !t.sentinel && !dbForm.MatchString(t.path):
