@@ -113,8 +113,12 @@ func TestBadInput(t *testing.T) {
 			require.ErrorContains(t, err, row.remedy, what)
 		}
 	}
+	_, err := multilock.New(b, a, fairlock.New(c, "b")).Lock(t.Context())
+	require.ErrorContains(t, err, `multilock: lock "a, b, b": invalid argument: "b" is given as`)
+	_, err = multilock.New(b, a, rlock.New(c, "x{y"), rlock.New(c, "z")).Lock(t.Context())
+	require.ErrorContains(t, err, `multilock: lock "b, a, x{y": lock 3: `)
 	var noContext context.Context
-	_, err := multilock.New(a, b).Lock(noContext)
+	_, err = multilock.New(a, b).Lock(noContext)
 	require.ErrorContains(t, err, "use context.Background()")
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

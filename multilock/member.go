@@ -21,7 +21,8 @@ type member struct {
 	where  string // empty: not known
 }
 
-// reveal finds out which locks they are, with the members of multilocks in their place.
+// reveal finds out which locks they are, with the members of multilocks in their place. With an error it
+// returns those up to the refused one, for the error's name.
 func reveal(lockers []holdfast.Locker) (all []member, err error) {
 	if len(lockers) == 0 {
 		return nil, fmt.Errorf("%w: no locks; give at least one", holdfast.ErrInvalid)
@@ -32,10 +33,10 @@ func reveal(lockers []holdfast.Locker) (all []member, err error) {
 			continue
 		}
 		one, err := identify(l)
-		if err != nil {
-			return nil, fmt.Errorf("lock %d: %w", i+1, err)
-		}
 		all = append(all, one)
+		if err != nil {
+			return all, fmt.Errorf("lock %d: %w", i+1, err)
+		}
 	}
 	return all, nil
 }

@@ -31,8 +31,12 @@ func New(locks ...holdfast.Locker) *Mutex {
 	if m.err == nil {
 		m.members, m.err = arrange(given)
 	}
+	named := m.members
+	if m.err != nil {
+		named = given
+	}
 	names := make([]string, 0, len(locks))
-	for _, one := range m.members {
+	for _, one := range named {
 		names = append(names, one.name)
 	}
 	m.name = strings.Join(names, ", ")
@@ -40,7 +44,8 @@ func New(locks ...holdfast.Locker) *Mutex {
 	return m
 }
 
-// Name is the names of the members, in the order in which they are taken: "orders:1, stock:7".
+// Name is the names of the members, in the order in which they are taken: "orders:1, stock:7". Of members
+// that are refused it has those that were looked at.
 func (m *Mutex) Name() string {
 	if m == nil {
 		return ""

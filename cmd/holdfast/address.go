@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -54,95 +54,14 @@ func (a address) sentinel() bool {
 // hidden stands for what is not shown.
 const hidden = "***"
 
-var schemeForm = regexp.MustCompile(`^[a-z]+(\+[a-z]+)?$`)
-
-// String shows what can be no secret, however wrong the address is: the scheme, the hosts with ports
-// that are numbers, the path, and the options that are listed below.
+// String shows an address that has nothing but what [target] knows to be harmless, with *** in the place of
+// its user and password. Of any other it shows the scheme alone.
 func (a address) String() string {
-	scheme, rest, ok := strings.Cut(a.reveal(), "://")
-	switch {
-	case !ok:
-		scheme, rest = "", scheme
-	case !schemeForm.MatchString(scheme):
-		return hidden
-	default:
-		scheme += "://"
+	t, err := splitAddress(a.reveal())
+	if err != nil {
+		return schemeForm.FindString(a.reveal()) + hidden
 	}
-	at, asked := strings.LastIndex(rest, "@"), strings.Index(rest, "?")
-	if asked >= 0 && asked < at { // either is a part of a password
-		return scheme + hidden
-	}
-	user := ""
-	if at >= 0 {
-		user, rest = hidden+"@", rest[at+1:]
-	}
-	rest, query, options := strings.Cut(rest, "?")
-	rest, _, fragment := strings.Cut(rest, "#")
-	if scheme != "unix://" {
-		rest = shownHosts(rest)
-	}
-	if fragment {
-		rest += "#" + hidden
-	}
-	if options {
-		rest += "?" + shownOptions(query)
-	}
-	return printable.Line(scheme + user + rest)
-}
-
-// shownHosts hides ports that are no numbers: somebody may have left out what stands behind a password.
-func shownHosts(rest string) string {
-	hosts, path, slash := strings.Cut(rest, "/")
-	all := strings.Split(hosts, ",")
-	for i, host := range all {
-		from := strings.LastIndex(host, "]") + 1
-		if name, port, ok := strings.Cut(host[from:], ":"); ok && !onlyOf(port, "0123456789") {
-			all[i] = host[:from] + name + ":" + hidden
-		}
-	}
-	if hosts = strings.Join(all, ","); slash {
-		hosts += "/" + path
-	}
-	return hosts
-}
-
-// shownOptions shows those that are known, in the form that they have.
-func shownOptions(query string) string {
-	all := strings.Split(query, "&")
-	for i, option := range all {
-		switch name, value, _ := strings.Cut(option, "="); {
-		case secretOptions[name]:
-			all[i] = name + "=" + hidden
-		case !plainOptions[name] || !onlyOf(value, optionLetters):
-			all[i] = hidden
-		}
-	}
-	return strings.Join(all, "&")
-}
-
-func onlyOf(text, letters string) bool { return strings.Trim(text, letters) == "" }
-
-const optionLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:"
-
-// secretOptions are the options of go-redis that are not shown.
-var secretOptions = map[string]bool{"username": true, "password": true}
-
-// plainOptions are the others: numbers, lengths of time, names. All three kinds of client together.
-var plainOptions = setOf("addr", "client_name", "conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter",
-	"context_timeout_enabled", "db", "dial_timeout", "dialer_retries", "dialer_retry_timeout", "disableIdentity",
-	"failing_timeout_seconds", "identitySuffix", "idle_timeout", "master_name", "max_active_conns", "max_concurrent_dials",
-	"max_conn_age", "max_idle_conns", "max_redirects", "max_retries", "max_retry_backoff", "min_idle_conns",
-	"min_retry_backoff", "pipeline_pool_size", "pipeline_read_buffer_size", "pipeline_write_buffer_size", "pool_fifo",
-	"pool_size", "pool_timeout", "protocol", "read_only", "read_timeout", "replica_only", "route_by_latency",
-	"route_by_latency_tolerance", "route_randomly", "skip_verify", "unstable_resp3", "use_disconnected_replicas",
-	"write_timeout")
-
-func setOf(names ...string) map[string]bool {
-	set := make(map[string]bool, len(names))
-	for _, name := range names {
-		set[name] = true
-	}
-	return set
+	return t.shown
 }
 
 // Format prints String, by whatever verb.
@@ -186,20 +105,26 @@ func shownAddresses(all []address) string {
 	return strings.Join(shown, ", ")
 }
 
-// withoutSecrets is a message in which arguments are shown as addresses are, if they are some: one may
-// stand where a name belongs.
+// noAddress refuses an address that stands where names do, which are printed.
+func noAddress(names ...string) error {
+	if slices.ContainsFunc(names, schemeForm.MatchString) {
+		return fail(exitUsage, "an address of Redis stands where none belongs; write --redis before it")
+	}
+	return nil
+}
+
+// withoutSecrets is a message in which arguments are shown as addresses are, if they are some: the parser
+// repeats what it does not understand. With another scheme than ours, those are some that have an @.
 func withoutSecrets(text string, args []string) string {
 	for _, arg := range args {
-		at := strings.Index(arg, "://")
-		if at < 0 {
+		at := anyScheme.FindStringIndex(arg)
+		if at == nil || !schemeForm.MatchString(arg[at[0]:]) && !strings.Contains(arg, "@") {
 			continue
 		}
-		at = strings.LastIndexFunc(arg[:at], func(r rune) bool { return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz+", r) }) + 1
-		if a := newAddress(arg[at:]); a.secret() {
-			quoted := strconv.Quote(a.reveal())
-			for _, form := range []string{a.reveal(), quoted[1 : len(quoted)-1], printable.Line(a.reveal())} {
-				text = strings.ReplaceAll(text, form, a.String())
-			}
+		a := newAddress(arg[at[0]:])
+		quoted := strconv.Quote(a.reveal())
+		for _, form := range []string{a.reveal(), quoted[1 : len(quoted)-1], printable.Line(a.reveal())} {
+			text = strings.ReplaceAll(text, form, a.String())
 		}
 	}
 	return text

@@ -104,9 +104,14 @@ func (c *connection) flags() string {
 	return b.String()
 }
 
-// fromEnvironment are the addresses of a command without the flag.
+// fromEnvironment are the addresses of a command without the flag. Of several each begins with its scheme.
 func fromEnvironment() (all []address) {
-	for _, text := range strings.Fields(cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault)) {
+	text := cmp.Or(strings.TrimSpace(os.Getenv(redisEnv)), redisDefault)
+	texts := strings.Fields(text)
+	if slices.ContainsFunc(texts, func(t string) bool { return !schemeForm.MatchString(t) }) {
+		texts = []string{text} // that a space is in, which may be of a password
+	}
+	for _, text := range texts {
 		all = append(all, newAddress(text))
 	}
 	return all

@@ -59,6 +59,9 @@ func newInspect() *cobra.Command {
 // oneName refuses all but one argument, the name.
 func oneName(command string) cobra.PositionalArgs {
 	return func(_ *cobra.Command, args []string) error {
+		if err := noAddress(args...); err != nil {
+			return err
+		}
 		if len(args) == 1 && args[0] == "" {
 			return fail(exitUsage, `"holdfast %s" takes the name of a lock, and got an empty one; "holdfast ls" lists names`, command)
 		}

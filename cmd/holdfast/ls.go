@@ -58,7 +58,7 @@ func newLs() *cobra.Command {
 			if len(args) > 1 {
 				return fail(exitUsage, `"holdfast ls" takes one pattern, and got %d arguments; quote it, as in 'orders:*', or the shell fills it in`, len(args))
 			}
-			return nil
+			return noAddress(args...)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {

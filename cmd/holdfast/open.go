@@ -3,7 +3,6 @@ package main
 import (
 	"crypto/tls"
 	"errors"
-	"net/url"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -18,35 +17,25 @@ func (a address) open(files *tls.Config) (redis.UniversalClient, error) {
 		return nil, a.bad(err)
 	}
 	var rdb redis.UniversalClient
-	switch {
-	case t.sentinel:
-		var opts *redis.FailoverOptions
-		if opts, err = redis.ParseFailoverURL(t.url()); err != nil {
-			break
-		}
+	switch opts := t.options.(type) {
+	case *redis.FailoverOptions:
 		switch { // of which NewFailoverClient panics
 		case opts.RouteByLatency:
-			err = errors.New("route_by_latency is for reading from replicas, and locks are asked of the master alone: leave it out")
+			err = errors.New("option route_by_latency: it is for reading from replicas, and locks are asked of the master alone: leave it out")
 		case opts.RouteRandomly:
-			err = errors.New("route_randomly is for reading from replicas, and locks are asked of the master alone: leave it out")
+			err = errors.New("option route_randomly: it is for reading from replicas, and locks are asked of the master alone: leave it out")
 		default:
 			if err = adopt(opts.TLSConfig, files, a); err == nil {
 				rdb = redis.NewFailoverClient(opts)
 			}
 		}
-	case t.cluster:
-		var opts *redis.ClusterOptions
-		if opts, err = redis.ParseClusterURL(t.url()); err == nil {
-			if err = adopt(opts.TLSConfig, files, a); err == nil {
-				rdb = redis.NewClusterClient(opts)
-			}
+	case *redis.ClusterOptions:
+		if err = adopt(opts.TLSConfig, files, a); err == nil {
+			rdb = redis.NewClusterClient(opts)
 		}
-	default:
-		var opts *redis.Options
-		if opts, err = redis.ParseURL(t.url()); err == nil {
-			if err = adopt(opts.TLSConfig, files, a); err == nil {
-				rdb = redis.NewClient(opts)
-			}
+	case *redis.Options:
+		if err = adopt(opts.TLSConfig, files, a); err == nil {
+			rdb = redis.NewClient(opts)
 		}
 	}
 	if err != nil {
@@ -55,16 +44,11 @@ func (a address) open(files *tls.Config) (redis.UniversalClient, error) {
 	return rdb, nil
 }
 
-// bad is the error of an address that cannot be used. What go-redis says of it has no secret: [target]
-// has refused what it would repeat.
+// bad is the error of an address that cannot be used.
 func (a address) bad(err error) error {
 	var f failure // which says it all
 	if errors.As(err, &f) {
 		return err
-	}
-	var u *url.Error // repeats the whole URL, password and all
-	if errors.As(err, &u) {
-		err = u.Err
 	}
 	return fail(exitUsage, "--redis (or %s) is %q: %w; use redis://host:port, or see %q", redisEnv, a, err,
 		"holdfast run --help")

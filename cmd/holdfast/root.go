@@ -67,6 +67,9 @@ func version() string {
 }
 
 func noArgs(cmd *cobra.Command, args []string) error {
+	if err := noAddress(args...); err != nil {
+		return err
+	}
 	if len(args) > 0 {
 		return fail(exitUsage, "%q takes no argument, and got %q; see %q", cmd.CommandPath(), args[0],
 			cmd.CommandPath()+" --help")

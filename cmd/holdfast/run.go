@@ -130,6 +130,9 @@ func newGuard() *cobra.Command {
 
 // check finds what the parser cannot.
 func (c *runConfig) check() error {
+	if err := noAddress(append([]string{c.name}, c.also...)...); err != nil {
+		return err
+	}
 	switch {
 	case c.name == "":
 		return fail(exitUsage, `--name is missing; name the lock, as in "holdfast run --name nightly-report -- ./report.sh"`)

@@ -77,7 +77,11 @@ func emulation(why string) (*server, error) {
 // private starts a server that listens on a socket in a directory of its own and nowhere else, so
 // it needs no port that another could take. It keeps nothing.
 func private(ctx context.Context, bin string) (*server, error) {
-	dir, err := os.MkdirTemp("", "holdfast-")
+	place := os.TempDir()
+	if !socketForm.MatchString(place) { // no address has it
+		place = "/tmp"
+	}
+	dir, err := os.MkdirTemp(place, "holdfast-")
 	if err != nil {
 		return nil, err
 	}

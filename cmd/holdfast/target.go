@@ -3,8 +3,12 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"net/url"
+	"regexp"
 	"strings"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // target is an address taken apart. go-redis reads the further hosts and the master's name from the
@@ -14,117 +18,181 @@ type target struct {
 	hosts              []string
 	query              url.Values
 	cluster, sentinel  bool
+	shown              string // without secrets
+	options            any    // of go-redis, for the kind of client that is asked for
 }
 
-func splitAddress(address string) (a target, err error) {
+// What is known to be harmless. All else may be a part of a password, and neither it nor what is around it is shown.
+var (
+	schemeForm = regexp.MustCompile(`^(?:rediss?(?:\+cluster|\+sentinel)?|unix)://`)
+	anyScheme  = regexp.MustCompile(`[a-z+]+://`)
+	userForm   = regexp.MustCompile(`^(?:(?:[\w.~!$&'()*+,;=:-]|%[0-9a-fA-F]{2})*@)?$`)
+	hostForm   = regexp.MustCompile(`^(?:[\w.-]+|\[([0-9a-fA-F:.]+)(?:%25[\w.-]+)?\])(:[0-9]{1,5})?$`)
+	dbForm     = regexp.MustCompile(`^[0-9]{0,9}$`)
+	masterForm = regexp.MustCompile(`^[\w.-]+(?:/[0-9]{0,9})?$`)
+	socketForm = regexp.MustCompile(`^/[\w./-]+$`)
+)
+
+// splitAddress refuses what is not known to be harmless. Its errors name the part and have nothing of it.
+func splitAddress(address string) (t target, err error) {
+	if strings.Contains(address, "://") && !schemeForm.MatchString(address) {
+		return t, errors.New("scheme: there is no such scheme, or one of redis, rediss and unix has something before it")
+	}
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
 		scheme, rest = "redis", address
 	}
-	if at := strings.LastIndex(rest, "@"); scheme != "unix" && at >= 0 && strings.ContainsAny(rest[:at], "@/?#") {
-		// Else a part of a password would be taken for something else, and shown.
-		return a, errors.New("the part before the last @ has one of @/?# in it; write @ as %40, / as %2F, ? as %3F and # as %23")
+	kind := ""
+	t.scheme, kind, _ = strings.Cut(scheme, "+")
+	t.cluster, t.sentinel = kind == "cluster", kind == "sentinel"
+	at := strings.LastIndex(rest, "@") + 1
+	t.user = rest[:at]
+	if !userForm.MatchString(t.user) {
+		return t, errors.New("user or password: what is before the last @ has a character that belongs elsewhere; write @ as %40, / as %2F, " +
+			"? as %3F, # as %23, % as %25, and a space as %20")
 	}
-	rest, query, _ := strings.Cut(rest, "?")
-	user := rest[:strings.LastIndex(rest, "@")+1]
-	if _, err := url.PathUnescape(user); err != nil {
-		return a, errors.New("a % before the last @ has no two hexadecimal digits behind it; write % as %25")
+	rest, query, options := strings.Cut(rest[at:], "?")
+	if t.scheme == "unix" {
+		t.path = rest
+	} else {
+		hosts, path, _ := strings.Cut(rest, "/")
+		t.hosts, t.path = strings.Split(hosts, ","), path
 	}
-	if err := checkOptions(query, strings.HasSuffix(scheme, "+sentinel")); err != nil {
-		return a, err
+	t.cluster = t.cluster || len(t.hosts) > 1 && !t.sentinel
+	if err := t.checkPlace(); err != nil {
+		return t, err
 	}
-	if a.query, err = url.ParseQuery(query); err != nil {
-		return a, errors.New("the options have a % without two hexadecimal digits behind it, or a semicolon; write % as %25 and ; as %3B")
+	t.shown = schemeForm.FindString(address)
+	if at > 0 {
+		t.shown += hidden + "@"
 	}
-	if scheme == "unix" {
-		a.scheme, a.path = scheme, rest
-		return a, nil
+	t.shown += rest
+	if options {
+		t.shown += "?"
 	}
-	a.scheme, a.cluster, a.sentinel = strings.TrimSuffix(scheme, "+cluster"), strings.HasSuffix(scheme, "+cluster"),
-		false
-	if plain, ok := strings.CutSuffix(a.scheme, "+sentinel"); ok {
-		a.scheme, a.sentinel = plain, true
-	}
-	if a.scheme != "redis" && a.scheme != "rediss" {
-		return a, errors.New("no such scheme")
-	}
-	a.user, rest = user, rest[len(user):]
-	hosts, path, _ := strings.Cut(rest, "/")
-	a.hosts, a.path = strings.Split(hosts, ","), path
-	a.cluster = a.cluster || len(a.hosts) > 1 && !a.sentinel
-	return a, a.complete()
+	t.complete()
+	return t, t.addOptions(query)
 }
 
-// checkOptions refuses what go-redis would repeat in its errors: a name or a value that may be a part of a
-// password. It says which option it is by its number.
-func checkOptions(query string, sentinel bool) error {
-	if query == "" {
-		return nil
-	}
-	for i, option := range strings.Split(query, "&") {
-		name, value, _ := strings.Cut(option, "=")
-		switch {
-		case secretOptions[name] && !sentinel:
-			return fmt.Errorf("%s is an option for servers behind Sentinel; write user:password@ before the host", name)
-		case secretOptions[name], name == "client_name", name == "identitySuffix":
-		case !plainOptions[name]:
-			return fmt.Errorf("option %d after the question mark has a name that no option has; if it is a part of a "+
-				"password, write & as %%26", i+1)
-		case !onlyOf(value, optionLetters):
-			return fmt.Errorf("%s has a character in it that no value of it has", name)
+// checkPlace refuses hosts and a path that are none.
+func (t *target) checkPlace() error {
+	for _, host := range t.hosts {
+		if !isHost(host) {
+			return errors.New("host: it is empty, or no name, IPv4 address or [IPv6 address] with :port, a number; write @ behind a password, " +
+				"and ? before options")
 		}
 	}
+	switch {
+	case t.scheme == "unix" && !socketForm.MatchString(t.path):
+		return errors.New("path: a socket's path begins with / and has only letters, digits and ._-/; write ? before options")
+	case t.sentinel && !masterForm.MatchString(t.path):
+		return errors.New("path: the master's name is missing after the hosts, as in /mymaster, or has something else than letters, " +
+			"digits and ._-; write ? before options")
+	case t.cluster && t.path != "" && t.path != "0":
+		return errors.New("path: a Cluster has only database 0")
+	case t.scheme != "unix" && !t.sentinel && !dbForm.MatchString(t.path):
+		return errors.New("path: it is no number of a database; write ? before options")
+	}
 	return nil
+}
+
+func isHost(text string) bool {
+	parts := hostForm.FindStringSubmatch(text)
+	if parts == nil || parts[1] == "" {
+		return parts != nil
+	}
+	ip, err := netip.ParseAddr(parts[1])
+	return err == nil && ip.Is6()
 }
 
 // complete fills in ports and moves the master's name to where go-redis looks for it.
-func (a *target) complete() error {
+func (t *target) complete() {
 	port := ":6379"
-	if a.sentinel {
+	if t.sentinel {
 		port = ":26379"
 	}
-	for i, host := range a.hosts {
-		if host == "" {
-			return errors.New("a host is empty")
+	for i, host := range t.hosts {
+		if hostForm.FindStringSubmatch(host)[2] == "" {
+			t.hosts[i] += port
 		}
-		_, number, ok := strings.Cut(host[strings.LastIndex(host, "]")+1:], ":")
+	}
+	t.query = url.Values{}
+	if len(t.hosts) > 1 {
+		t.query["addr"] = t.hosts[1:]
+	}
+	if t.sentinel {
+		master, db, _ := strings.Cut(t.path, "/")
+		t.query.Set("master_name", master)
+		t.path = db
+	}
+	if t.cluster {
+		t.path = ""
+	}
+}
+
+// knownOptions are those of go-redis, of all three kinds of client: true for those that are shown, whose values are numbers,
+// lengths of time, switches and hosts, and false for those with a text.
+var knownOptions = shownAlso(map[string]bool{"client_name": false, "identitySuffix": false, "password": false, "username": false},
+	"addr", "conn_max_idle_time", "conn_max_lifetime", "conn_max_lifetime_jitter", "context_timeout_enabled", "db", "dial_timeout",
+	"dialer_retries", "dialer_retry_timeout", "disableIdentity", "failing_timeout_seconds", "idle_timeout", "max_active_conns",
+	"max_concurrent_dials", "max_conn_age", "max_idle_conns", "max_redirects", "max_retries", "max_retry_backoff",
+	"min_idle_conns", "min_retry_backoff", "pipeline_pool_size", "pipeline_read_buffer_size", "pipeline_write_buffer_size",
+	"pool_fifo", "pool_size", "pool_timeout", "protocol", "read_only", "read_timeout", "replica_only", "route_by_latency",
+	"route_by_latency_tolerance", "route_randomly", "skip_verify", "unstable_resp3", "use_disconnected_replicas", "write_timeout")
+
+func shownAlso(set map[string]bool, names ...string) map[string]bool {
+	for _, name := range names {
+		set[name] = true
+	}
+	return set
+}
+
+// addOptions adds the options of the address to the query. Whether go-redis takes an option it is asked for
+// each by itself, as its errors have values in them and cannot be shown.
+func (t *target) addOptions(query string) (err error) {
+	for i, option := range strings.FieldsFunc(query, func(r rune) bool { return r == '&' }) {
+		name, value, _ := strings.Cut(option, "=")
+		plain, known := knownOptions[name]
+		values, err := url.ParseQuery(option)
+		if err == nil {
+			_, err = t.parsed(values)
+		}
 		switch {
-		case !ok:
-			a.hosts[i] += port
-		case !onlyOf(number, "0123456789"):
-			return errors.New("invalid port: it is no number")
+		case !known:
+			return fmt.Errorf("option %d: no option has this name; if it is a part of a password, write & as %%26", i+1)
+		case !t.sentinel && (name == "username" || name == "password"):
+			return fmt.Errorf("option %s: it is for servers behind Sentinel; write user:password@ before the host", name)
+		case err != nil, name == "addr" && !isHost(value):
+			return fmt.Errorf("option %s: its value is none that it takes, or it is for another kind of server; write %% as %%25 and ; as %%3B", name)
+		case !plain:
+			option = name + "=" + hidden
 		}
+		if i > 0 {
+			t.shown += "&"
+		}
+		t.shown += option
+		t.query[name] = append(t.query[name], values[name]...)
 	}
-	for _, host := range a.hosts[1:] {
-		a.query.Add("addr", host)
-	}
-	switch {
-	case a.sentinel:
-		master, db, _ := strings.Cut(a.path, "/")
-		if master == "" {
-			return errors.New("the master's name is missing after the hosts, as in /mymaster")
-		}
-		a.query.Set("master_name", master)
-		a.path = db
-	case a.cluster:
-		if a.path != "" && a.path != "0" {
-			return fmt.Errorf("a Cluster has only database 0, not %s", a.path)
-		}
-		a.path = ""
+	if t.options, err = t.parsed(t.query); err != nil {
+		return errors.New("options: two of them exclude each other, such as idle_timeout and conn_max_idle_time; leave one out")
 	}
 	return nil
 }
 
-// url is what go-redis parses.
-func (a *target) url() string {
-	s := a.scheme + "://"
-	if a.scheme == "unix" {
-		s += a.path
+// parsed is what go-redis makes of the target with these options.
+func (t *target) parsed(query url.Values) (any, error) {
+	text := t.scheme + "://" + t.user
+	if t.scheme == "unix" {
+		text += t.path
 	} else {
-		s += a.user + a.hosts[0] + "/" + a.path
+		text += t.hosts[0] + "/" + t.path
 	}
-	if len(a.query) > 0 {
-		s += "?" + a.query.Encode()
+	text += "?" + query.Encode()
+	switch {
+	case t.sentinel:
+		return redis.ParseFailoverURL(text)
+	case t.cluster:
+		return redis.ParseClusterURL(text)
 	}
-	return s
+	return redis.ParseURL(text)
 }

@@ -71,7 +71,7 @@ func newTop() *cobra.Command {
 			if len(args) > 1 {
 				return fail(exitUsage, `"holdfast top" takes one pattern, and got %d arguments; quote it, as in 'orders:*', or the shell fills it in`, len(args))
 			}
-			return nil
+			return noAddress(args...)
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -67,7 +67,7 @@ func newWatch() *cobra.Command {
 			if err := keys.Check(args[0]); err != nil {
 				return failure{exitUsage, err}
 			}
-			return nil
+			return noAddress(args[0])
 		},
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -31,7 +31,7 @@ func Shell(text string) string {
 		return "NAME"
 	case printable.Text(text, longest) != text:
 		return "$'" + bytes(text) + "'"
-	case text != "" && text[0] != '-' && strings.IndexFunc(text, special) < 0:
+	case text != "" && !strings.ContainsRune("-=", rune(text[0])) && strings.IndexFunc(text, special) < 0: // zsh expands =word
 		return text
 	}
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"

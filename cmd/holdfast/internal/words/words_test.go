@@ -18,6 +18,8 @@ func TestWords(t *testing.T) {
 		"orders:42":               "orders:42",
 		"":                        "''",
 		"-x":                      "'-x'",
+		"=x":                      "'=x'", // zsh puts the path of x in its place
+		"x=":                      "x=",
 		"two  spaces":             "'two  spaces'",
 		"it's":                    `'it'\''s'`,
 		"$(touch x)":              "'$(touch x)'",
