@@ -52,7 +52,7 @@ func startGuard(grace time.Duration) (*guarding, error) {
 }
 
 // begin begins a command that leads its group, and has the guard join that before the command runs. The number of a group
-// is known only when there is a process in it. So this program is that process, until it becomes the command.
+// is known only when there is a process in it. So this program is that process, and waits, until it becomes the command.
 // (Rejected: to begin the command in the group of the guard. One that does not lead its group can leave it, as timeout(1)
 // and shells with job control do.)
 func (g *guarding) begin(cmd *exec.Cmd, attr *syscall.SysProcAttr) (p *process, joined bool, err error) {
@@ -62,7 +62,8 @@ func (g *guarding) begin(cmd *exec.Cmd, attr *syscall.SysProcAttr) (p *process, 
 	}
 	defer in.Close()
 	defer release.Close()
-	// It is inherited as it is. (Rejected: cmd.ExtraFiles, in the place of what this process was given for the command as 3.)
+	// It keeps its number, which is free there, too. (Rejected: cmd.ExtraFiles. It begins with 3, which this process may have
+	// been given for the command.)
 	fd := in.Fd()
 	if _, err = unix.FcntlInt(fd, unix.F_SETFD, 0); err != nil {
 		return nil, false, err
@@ -86,10 +87,11 @@ func become(fd uintptr, path string, argv []string) error {
 	}
 	_ = released.Close()
 	runtime.LockOSThread()
-	if err := renewDeath(syscall.SIGTERM); err != nil {
-		return err
+	err := renewDeath(syscall.SIGTERM)
+	if err == nil {
+		err = syscall.Exec(path, argv, os.Environ())
 	}
-	return fail(exitCannot, "cannot execute %s: %w", argv[0], syscall.Exec(path, argv, os.Environ()))
+	return fail(exitCannot, "cannot execute %s: %w", argv[0], err)
 }
 
 // dismiss ends the guard, and nothing else.

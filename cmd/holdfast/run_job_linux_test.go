@@ -139,15 +139,14 @@ func TestRunIsKilledWithAll(t *testing.T) {
 	}
 }
 
-// TestRunIsKilledAtOnce: it is so from the first moment of the command on. That has to lead its group: timeout(1) and
-// shells with job control would leave it otherwise, and no signal to the group would reach them.
+// TestRunIsKilledAtOnce: all of the group is ended also when holdfast is killed as soon as the command runs. The command
+// leads its group: timeout(1) and shells with job control would leave it otherwise, and no signal to it would reach them.
 func TestRunIsKilledAtOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	for i := range 20 {
 		r, w, err := os.Pipe()
 		require.NoError(t, err)
-		defer r.Close()
 		p := start(t, func(c *exec.Cmd) {
 			c.Env, c.Stdout = append(c.Env, redisEnv+"=redis://"+srv.Addr()), w
 		}, "run", "--name", t.Name()+strconv.Itoa(i), "--lease", "6s", "--grace", "0", "--", "sh", "-c",
@@ -162,6 +161,7 @@ func TestRunIsKilledAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, pid, group)
 		empty(t, group)
+		require.NoError(t, r.Close())
 	}
 }
 
