@@ -32,20 +32,13 @@ func newJob(cmd *exec.Cmd, grace time.Duration, say func(format string, args ...
 	if fd, err := unix.Open("/dev/tty", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NOCTTY, 0); err == nil {
 		j.tty = fd
 	}
-	var err error
-	if j.guard, err = startGuard(grace); err != nil {
-		say("no guard, so if holdfast is killed, the command goes on without the lock: %v", err)
-	}
 	attr := attributes(syscall.SIGTERM)
 	if j.gave = j.front() == j.own && !isPipe(os.Stdin) && !isPipe(os.Stdout); j.gave {
 		attr.Foreground, attr.Ctty = true, j.tty
 	}
-	if j.process, err = begin(cmd, attr); err != nil {
+	if err := j.begin(cmd, attr, grace, say); err != nil {
 		j.end()
 		return nil, err
-	}
-	if j.guard != nil {
-		j.guard.join(j.group())
 	}
 	if j.tty >= 0 {
 		// This process is in the background now. It would be stopped when it takes the terminal back, and, after
@@ -53,6 +46,21 @@ func newJob(cmd *exec.Cmd, grace time.Duration, say func(format string, args ...
 		signal.Ignore(syscall.SIGTTOU)
 	}
 	return j, nil
+}
+
+// begin begins the command, with a guard if there can be one.
+func (j *job) begin(cmd *exec.Cmd, attr *syscall.SysProcAttr, grace time.Duration, say func(string, ...any)) (err error) {
+	const unguarded = "no guard, so if holdfast is killed, the command goes on without the lock: %v"
+	if j.guard, err = startGuard(grace); err != nil {
+		say(unguarded, err)
+		j.process, err = begin(cmd, attr)
+		return err
+	}
+	joined := false
+	if j.process, joined, err = j.guard.begin(cmd, attr); err == nil && !joined {
+		say(unguarded, "it has ended")
+	}
+	return err
 }
 
 func isPipe(f *os.File) bool {

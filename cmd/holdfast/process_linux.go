@@ -7,10 +7,18 @@ import (
 	"path/filepath"
 	"strconv"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func attributes(death syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: death}
+}
+
+// renewDeath has the signal at the end of the parent come also after an exec by this thread. The kernel keeps it for each
+// thread, and the process got it for its first.
+func renewDeath(death syscall.Signal) error {
+	return unix.Prctl(unix.PR_SET_PDEATHSIG, uintptr(death), 0, 0, 0)
 }
 
 // self is this program, also if its file was replaced meanwhile. The guard then has another name than holdfast for

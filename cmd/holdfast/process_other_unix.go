@@ -9,6 +9,8 @@ import (
 
 func attributes(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
+func renewDeath(syscall.Signal) error { return nil }
+
 func self() (string, error) { return os.Executable() }
 
 // onlyZombies is not known here: the grace is waited for.

@@ -35,7 +35,7 @@ func newRoot() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
 	})
-	root.AddCommand(newDemo(), newWorker(), newGuard(), newRun(), newLs(), newInspect(), newUnlock(), newDoctor(), newWatch(), newTop(), newUI(), newCompletion(), newVersion())
+	root.AddCommand(newDemo(), newWorker(), newGuard(), newBecome(), newRun(), newLs(), newInspect(), newUnlock(), newDoctor(), newWatch(), newTop(), newUI(), newCompletion(), newVersion())
 	return root
 }
 

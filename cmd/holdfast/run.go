@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -124,6 +125,26 @@ func newGuard() *cobra.Command {
 				guard(grace)
 			}
 			return err
+		},
+	}
+}
+
+// becomeCommand is for holdfast itself, too: what the command of "run" is until its guard is there.
+const becomeCommand = "become"
+
+func newBecome() *cobra.Command {
+	return &cobra.Command{
+		Use:                becomeCommand + " FD PATH ARG0 [ARG...]",
+		Short:              "A process that waits until it is guarded, and becomes a command",
+		Hidden:             true,
+		Args:               cobra.MinimumNArgs(3),
+		DisableFlagParsing: true, // the flags are the command's
+		RunE: func(_ *cobra.Command, args []string) error {
+			fd, err := strconv.ParseUint(args[0], 10, 31)
+			if err != nil {
+				return err
+			}
+			return become(uintptr(fd), args[1], args[2:])
 		},
 	}
 }

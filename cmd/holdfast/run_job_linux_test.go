@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -133,11 +134,43 @@ func TestRunIsKilledWithAll(t *testing.T) {
 				eventually(t, func() bool { return beats() > before+10 }, "it goes on without the lock")
 				return
 			}
-			eventually(t, func() bool {
-				return syscall.Kill(-group, 0) != nil || onlyZombies(group)
-			}, "nobody of the group lives")
+			empty(t, group)
 		})
 	}
+}
+
+// TestRunIsKilledAtOnce: all of the group is ended also when holdfast is killed as soon as the command runs. The command
+// leads its group: timeout(1) and shells with job control would leave it otherwise, and no signal to it would reach them.
+func TestRunIsKilledAtOnce(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	for i := range 20 {
+		r, w, err := os.Pipe()
+		require.NoError(t, err)
+		p := start(t, func(c *exec.Cmd) {
+			c.Env, c.Stdout = append(c.Env, redisEnv+"=redis://"+srv.Addr()), w
+		}, "run", "--name", t.Name()+strconv.Itoa(i), "--lease", "6s", "--grace", "0", "--", "sh", "-c",
+			"trap '' TERM; echo $$; while :; do sleep 0.02; done")
+		require.NoError(t, w.Close())
+		var pid int
+		_, err = fmt.Fscanln(r, &pid)
+		require.NoError(t, err)
+		group, err := syscall.Getpgid(pid)
+		require.NoError(t, p.Process.Kill())
+		t.Cleanup(func() { _ = syscall.Kill(-pid, syscall.SIGKILL) })
+		require.NoError(t, err)
+		require.Equal(t, pid, group)
+		empty(t, group)
+		require.NoError(t, r.Close())
+	}
+}
+
+// empty waits until nobody of a group lives.
+func empty(t *testing.T, group int) {
+	t.Helper()
+	eventually(t, func() bool {
+		return syscall.Kill(-group, 0) != nil || onlyZombies(group)
+	}, "nobody of the group lives")
 }
 
 // guardOf waits until a guard is a member of a group.

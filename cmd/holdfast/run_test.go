@@ -116,14 +116,14 @@ func TestRunExitCodes(t *testing.T) {
 		"nothing":        {[]string{""}, exitNotFound, `the command is ""`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			args := []string{"run", "--redis", "redis://" + srv.Addr(), "--name", t.Name(), "--"}
+			args := []string{"run", "--name", t.Name(), "--"}
 			if what == "without --" {
-				args = args[:5]
+				args = args[:3]
 			}
-			code, _, stderr := says(append(args, c.argv...)...)
-			require.Equal(t, c.code, code)
-			require.Contains(t, stderr, c.says)
-			require.Equal(t, c.says == "", stderr == "")
+			p := command(t, srv, append(args, c.argv...)...)
+			require.Equal(t, c.code, p.end())
+			require.Contains(t, p.stderr.String(), c.says)
+			require.Equal(t, c.says == "", p.stderr.String() == "")
 			require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")
 		})
 	}
