@@ -324,6 +324,31 @@ func TestUnlockBehindAnother(t *testing.T) {
 	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
 }
 
+// asked is a context that ends when somebody is about to wait for its end.
+type asked struct {
+	context.Context
+	end func()
+}
+
+func (a asked) Done() <-chan struct{} {
+	a.end()
+	return a.Context.Done()
+}
+
+// TestExtendBehindAnother: so does an Extend whose context ends before it has its turn.
+func TestExtendBehindAnother(t *testing.T) {
+	p := proxiedTo(t, redistest.Start(t), patience, nil)
+	h := lock(t, p.mutex)
+	kept := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
+	inner := begin(h.Context(), t, p.mutex.Lock)
+	<-kept.Fired()
+	ctx, cancel := context.WithCancel(t.Context())
+	unavailable(t, h.Extend(asked{ctx, cancel}, time.Minute), context.Canceled)
+	kept.Release()
+	unlock(t, inner.Hold())
+	unlock(t, h)
+}
+
 //go:noinline
 func lockHere(t *testing.T, m *rlock.Mutex) { unlock(t, lock(t, m)) }
 
