@@ -116,45 +116,6 @@ func TestOutageAfterARefusal(t *testing.T) {
 	unlock(t, h)
 }
 
-// refusedOnce is a client that is refused its first connection. The next ones take as long as the test, as those to
-// a server that drops packets.
-func refusedOnce(t *testing.T, o redis.Options) (rdb *redis.Client, dials *atomic.Int64) {
-	over := make(chan struct{})
-	o.Addr, o.ReadTimeout = "127.0.0.1:1", 100*time.Millisecond
-	o.Dialer, dials = refusesOnce(t, over)
-	rdb = redis.NewClient(&o)
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
-	return rdb, dials
-}
-
-// refusesOnce is the dialer of such a client.
-func refusesOnce(t *testing.T, over chan struct{}) (dial func(ctx context.Context, network, addr string) (net.Conn, error),
-	dials *atomic.Int64,
-) {
-	refusedDials(t)
-	dials = new(atomic.Int64)
-	return func(context.Context, string, string) (net.Conn, error) {
-		if dials.Add(1) > 1 {
-			<-over
-		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}, dials
-}
-
-// TestRefusedInACluster: who leaves while go-redis dials a node again is told why it does.
-func TestRefusedInACluster(t *testing.T) {
-	t.Parallel()
-	over := make(chan struct{})
-	dial, dials := refusesOnce(t, over)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, Dialer: dial})
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
-	ctx, cancel := context.WithCancel(t.Context())
-	left := begin(ctx, t, rlock.New(newClient(t, rdb, nil), "a").Lock)
-	eventually(t, "it dials again", func() bool { return dials.Load() > 1 })
-	cancel()
-	unavailable(t, left.Err(), syscall.ECONNREFUSED, context.Canceled)
-}
-
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
