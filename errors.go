@@ -47,7 +47,7 @@ var (
 	// refused the lock before it fell silent.
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
 	// context.Canceled, or what the context was cancelled with, as by an errgroup. That a connection was
-	// refused is such a failure also while go-redis is still dialling again.
+	// refused is such a failure also while go-redis is still dialling again, for all callers of the client.
 	//
 	// If the context had ended before the call, nothing is sent, and the error is neither this one nor
 	// ErrNotAcquired. If that context belongs to another hold, the text names that hold's lock.

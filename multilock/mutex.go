@@ -66,7 +66,8 @@ func (m *Mutex) Name() string {
 //   - [holdfast.ErrInvalid] for a bad argument, before anything is sent;
 //   - otherwise an error of Redis.
 //
-// With the first two, errors.Is is true for the cause of the context too. After any error, the
+// With the first two, errors.Is is true for the cause of the context too. A context that ends between two
+// members has not ended before the call: these two errors are also for callers who leave then. After any error, the
 // members that were granted have been given back. If that got no answer, errors.Is is true for
 // [holdfast.ErrUnavailable] too, and it is repeated in the background. Where a server did not answer
 // before, Lock waits for that no longer than the context and Wait allow, and 50 ms at least.

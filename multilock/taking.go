@@ -33,6 +33,9 @@ type taking struct {
 
 func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool) *taking {
 	t := &taking{of: m, ctx: engine.Owned(ctx), opts: opts, once: once}
+	if ctx.Err() == nil { // if it ends meanwhile, that was not before the call
+		t.opts = append(opts[:len(opts):len(opts)], engine.Part())
+	}
 	if d, ok := engine.Waits(opts); ok && d > 0 {
 		t.until = time.Now().Add(d)
 	} else if ok {
@@ -53,7 +56,10 @@ func (t *taking) take(parcel []member) error {
 			return nil
 		}
 		silent := errors.Is(err, holdfast.ErrUnavailable)
-		if t.once || silent && t.over() || !silent && !errors.Is(err, holdfast.ErrNotAcquired) {
+		switch known := silent || errors.Is(err, holdfast.ErrNotAcquired); {
+		case known && t.ctx.Err() != nil: // nobody would be asked any more, and this says more
+			return engine.WithCause(context.Cause(t.ctx), err)
+		case t.once, !known, silent && t.over():
 			return err
 		}
 		if err := t.one(parcel[n]); err != nil {

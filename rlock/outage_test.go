@@ -115,45 +115,6 @@ func TestOutageAfterARefusal(t *testing.T) {
 	unlock(t, h)
 }
 
-// refusedOnce is a client that is refused its first connection. The next ones take as long as the test, as those to
-// a server that drops packets.
-func refusedOnce(t *testing.T, o redis.Options) (rdb *redis.Client, dials *atomic.Int64) {
-	over := make(chan struct{})
-	o.Addr, o.ReadTimeout = "127.0.0.1:1", 100*time.Millisecond
-	o.Dialer, dials = refusesOnce(t, over)
-	rdb = redis.NewClient(&o)
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
-	return rdb, dials
-}
-
-// refusesOnce is the dialer of such a client.
-func refusesOnce(t *testing.T, over chan struct{}) (dial func(ctx context.Context, network, addr string) (net.Conn, error),
-	dials *atomic.Int64,
-) {
-	refusedDials(t)
-	dials = new(atomic.Int64)
-	return func(context.Context, string, string) (net.Conn, error) {
-		if dials.Add(1) > 1 {
-			<-over
-		}
-		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	}, dials
-}
-
-// TestRefusedInACluster: who leaves while go-redis dials a node again is told why it does.
-func TestRefusedInACluster(t *testing.T) {
-	t.Parallel()
-	over := make(chan struct{})
-	dial, dials := refusesOnce(t, over)
-	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}, Dialer: dial})
-	t.Cleanup(func() { close(over); _ = rdb.Close() })
-	ctx, cancel := context.WithCancel(t.Context())
-	left := begin(ctx, t, rlock.New(newClient(t, rdb, nil), "a").Lock)
-	eventually(t, "it dials again", func() bool { return dials.Load() > 1 })
-	cancel()
-	unavailable(t, left.Err(), syscall.ECONNREFUSED, context.Canceled)
-}
-
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {
@@ -320,6 +281,31 @@ func TestUnlockBehindAnother(t *testing.T) {
 	}
 	p.proxy.Silence(false)
 	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+}
+
+// asked is a context that ends when somebody is about to wait for its end.
+type asked struct {
+	context.Context
+	end func()
+}
+
+func (a asked) Done() <-chan struct{} {
+	a.end()
+	return a.Context.Done()
+}
+
+// TestExtendBehindAnother: so does an Extend whose context ends before it has its turn.
+func TestExtendBehindAnother(t *testing.T) {
+	p := proxiedTo(t, redistest.Start(t), patience, nil)
+	h := lock(t, p.mutex)
+	kept := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
+	inner := begin(h.Context(), t, p.mutex.Lock)
+	<-kept.Fired()
+	ctx, cancel := context.WithCancel(t.Context())
+	unavailable(t, h.Extend(asked{ctx, cancel}, time.Minute), context.Canceled)
+	kept.Release()
+	unlock(t, inner.Hold())
+	unlock(t, h)
 }
 
 //go:noinline

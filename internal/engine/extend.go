@@ -13,11 +13,8 @@ import (
 
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
-	if ctx.Err() != nil {
-		return Under(ctx, errs.Unasked(context.Cause(ctx)))
-	}
-	if err := g.beginOp(ctx); err != nil {
-		return Under(ctx, errs.Unasked(err))
+	if err := g.beginOp(ctx); err != nil { // something else of its is under way
+		return Under(ctx, outage(WithCause(err, WithCause(remote.ErrSilent, g.base.backend.Unreached()))))
 	}
 	defer g.endOp()
 	g.mu.Lock()

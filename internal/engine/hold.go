@@ -250,6 +250,9 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		err = h.reason()
 	}
+	if err == nil && ctx.Err() != nil {
+		err = Under(ctx, errs.Unasked(context.Cause(ctx)))
+	}
 	if err == nil {
 		err = h.on.extend(ctx, lease)
 	}

@@ -32,7 +32,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	r.refusable(b)
 	defer r.cancel()
 	defer b.Client.waits.leave(&r.stand)
-	r.late = r.ctx.Err() != nil
+	r.late = r.ctx.Err() != nil && !r.want.part
 	own := ownerOf(r, b)
 	for {
 		g, failed := own.enter(b, r)

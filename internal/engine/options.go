@@ -132,6 +132,7 @@ type Settings struct {
 	strings       bool          // a string at the key is a lock of another library
 	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
 	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
+	part          bool          // the call is a part of another one, see [Part]
 	err           error         // of the first bad option
 }
 

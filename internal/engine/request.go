@@ -17,7 +17,7 @@ type request struct {
 	whole  context.Context         // the wait, whoever ends it early by refuse; nil if nobody has to
 	refuse context.CancelCauseFunc // of that; written before the owner has a grant that was made for the request
 	once   bool                    // the server is asked once
-	late   bool                    // ctx had ended before
+	late   bool                    // ctx had ended before the call
 	heard  bool                    // the observer has heard of it
 	// for the observer: how it was granted, and whether somebody else had the lock or stood before.
 	// They are of the goroutine that asks

@@ -22,6 +22,10 @@ func Reveal(f func(*Lock)) Option {
 	return func(c *Settings) { c.reveal = func(lock any) { f(lock.(*Lock)) } } // any: a Lock has Settings
 }
 
+// Part is the option of a call that is a part of another one, which began before its context ended. Then
+// who leaves is told what is known of the lock, also if nothing was asked.
+func Part() Option { return func(c *Settings) { c.part = true } }
+
 // Same reports whether two are one lock, made twice. Two sides of a lock are not the same.
 func (b *Lock) Same(other *Lock) bool { return b.Client == other.Client && b.Key == other.Key }
 

@@ -4,23 +4,26 @@ import (
 	"context"
 	"errors"
 	"net"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
 
 // dials is a hook that notes why connections to a server, or to one node of a cluster, are not opened.
 // go-redis dials several times, with pauses, before a command fails for that: many callers have left by
-// then. Whether a server is silent does not depend on this, see pulse: while a connection is not
-// opened, another one may have an answer.
+// then, and it may have been the only one that asked for all of them. So a refusal counts as a failed command does,
+// until there is an answer: another connection may have one.
 type dials struct{ pulses []*pulse }
 
 // DialHook notes how it ended. That go-redis has ended it itself, because nobody waits any more, says nothing.
 func (d dials) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		begun := time.Now()
 		conn, err := next(ctx, network, addr)
-		if err == nil || !errors.Is(ctx.Err(), context.Canceled) {
+		over := ctx.Err()
+		if err == nil || !errors.Is(over, context.Canceled) {
 			for _, p := range d.pulses {
-				p.dialled(err)
+				p.dialled(begun, err, over)
 			}
 		}
 		return conn, err

@@ -35,8 +35,9 @@ type pulse struct {
 	unused   *beat
 	answered time.Time // when the last prompt answer was there; zero if the last one was late
 	silent   time.Time // when the last command ended without an answer
-	failed   time.Time // the same, but for those whose caller left
+	failed   time.Time // the same, but for those whose caller left; or when a connection was refused
 	last     time.Time // when the last answer was there, prompt or not
+	opened   time.Time // when the last connection was
 	// From when to when questions were under way since then whose callers left; zero: there were none.
 	asked, left time.Time
 	// unreached is why the last connection was not opened; nil since one was, or since an answer.
@@ -103,11 +104,22 @@ func (p *pulse) leave(b *beat) {
 	p.removeLocked(b)
 }
 
-// dialled notes how the opening of a connection has ended.
-func (p *pulse) dialled(err error) {
+// dialled notes how the opening of a connection has ended that began at a time. over is why nobody waited for it
+// any longer: that is no failure of the server. Neither is a refusal from before the server was reached,
+// which a busy process may note late.
+func (p *pulse) dialled(begun time.Time, err, over error) {
+	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.unreached = err
+	switch {
+	case err == nil:
+		p.unreached, p.opened = nil, now
+	case begun.Before(p.opened), begun.Before(p.last):
+	default:
+		if p.unreached = err; over == nil && !IsContext(err) {
+			p.failed = now
+		}
+	}
 }
 
 func (p *pulse) whyUnreached() error {

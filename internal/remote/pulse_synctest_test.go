@@ -3,8 +3,10 @@ package remote
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"strconv"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -145,4 +147,58 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			require.Equal(t, late, ctx.Err() != nil)
 		})
 	}
+
+// TestPulseKnowsOfRefusals: a connection that was refused since the last answer makes a server silent, also where
+// whoever wanted it has left. One that was called off, or refused before the server was reached, does not.
+func TestPulseKnowsOfRefusals(t *testing.T) {
+	refusal := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+	// dial lets the opening of a connection take a second, at whose end there is an error, for a caller who waits so long.
+	dial := func(p *pulse, patience time.Duration, end error, meanwhile func()) {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		_, _ = dials{[]*pulse{p}}.DialHook(func(context.Context, string, string) (net.Conn, error) {
+			time.Sleep(time.Second)
+			meanwhile()
+			return nil, end
+		})(ctx, "tcp", "")
+	}
+	nothing := func() {}
+	silent := func(p *pulse) bool { return p.isSilent(time.Hour) }
+	inBubble(t, "since an answer", func(t *testing.T, p *pulse) {
+		p.end(p.begin(), nil)
+		b := p.begin()
+		dial(p, time.Hour, refusal, nothing)
+		require.True(t, silent(p))
+		p.end(b, context.DeadlineExceeded) // its caller left while go-redis dialled again
+		require.True(t, silent(p))
+		dial(p, time.Hour, nil, nothing)
+		require.True(t, silent(p), "nothing is answered yet")
+		p.end(p.begin(), nil)
+		require.False(t, silent(p))
+	})
+	inBubble(t, "called off", func(t *testing.T, p *pulse) {
+		p.end(p.begin(), nil)
+		dial(p, time.Millisecond, context.DeadlineExceeded, nothing)
+		require.False(t, silent(p))
+		dial(p, time.Millisecond, errors.New("aborted"), nothing)
+		require.False(t, silent(p), "whatever a dialer of the user's calls it")
+		dial(p, time.Hour, &net.OpError{Op: "dial", Net: "tcp", Err: context.DeadlineExceeded}, nothing)
+		require.False(t, silent(p), "go-redis has a timeout of its own")
+		require.Error(t, p.whyUnreached(), "but it is told")
+	})
+	inBubble(t, "noted late", func(t *testing.T, p *pulse) {
+		dial(p, time.Hour, refusal, func() {
+			time.Sleep(time.Nanosecond)
+			p.end(p.begin(), nil)
+		})
+		require.False(t, silent(p))
+		require.NoError(t, p.whyUnreached())
+		p.end(p.begin(), nil)
+		dial(p, time.Hour, refusal, func() {
+			time.Sleep(time.Nanosecond)
+			dial(p, time.Hour, nil, nothing)
+		})
+		require.False(t, silent(p))
+		require.NoError(t, p.whyUnreached())
+	})
 }

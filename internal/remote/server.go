@@ -39,8 +39,8 @@ func (s *Server) hasConnection() bool { return s.redis.PoolStats().IdleConns > 0
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.alone != nil }
 
-// Silent reports whether the server that has a name is silent: it has never answered, the last command has
-// failed, or it has answered nothing for so long, and was asked for half of that.
+// Silent reports whether the server that has a name is silent: it has never answered, a command has failed or a
+// connection was refused since the last answer, or it has answered nothing for so long, and was asked for half of that.
 func (s *Server) Silent(name string, patience time.Duration) bool {
 	return s.pulseOf(s.MasterOf(name)).isSilent(patience)
 }
