@@ -147,6 +147,7 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			require.Equal(t, late, ctx.Err() != nil)
 		})
 	}
+}
 
 // TestPulseKnowsOfRefusals: a connection that was refused since the last answer makes a server silent, also where
 // whoever wanted it has left. One that was called off, or refused before the server was reached, does not.
