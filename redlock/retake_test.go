@@ -3,10 +3,12 @@ package redlock_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -194,6 +196,12 @@ func restartBehindProxy(t *testing.T) error {
 		m.MoveClock(t, time.Minute) // they are older than a lease
 	}
 	require.NoError(t, lockOnce(t.Context(), b.mutex("other")))
+	eventually(t, "nothing is under way, for which another connection would be needed", func() bool {
+		return !slices.ContainsFunc(b.rdbs, func(rdb *redis.Client) bool {
+			pool := rdb.PoolStats()
+			return pool.IdleConns == 0 || pool.IdleConns < pool.TotalConns
+		})
+	})
 	for _, i := range []int{3, 4} {
 		a.proxies[i].Stop()
 	}
