@@ -220,7 +220,7 @@ func TestMajorityRefuses(t *testing.T) {
 	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	name := uniqueName(t)
 	h := l.everywhere(a.mutex(name, redlock.TrustRestarts()))
-	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(50 * time.Millisecond)} {
+	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(time.Second)} {
 		err := refused(t.Context(), t, b.mutex(name).Lock, wait)
 		require.ErrorContains(t, err, "held by "+h.Owner()+", whose lease has ")
 	}

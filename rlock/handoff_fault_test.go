@@ -330,8 +330,10 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 		warm(t, p)
 		other := lock(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a"))
 		l := &line{mutex: p.mutex}
+		asked := p.srv.CommandCalls(t)["evalsha"]
 		granted := begin(t.Context(), t, p.mutex.Lock) // it has the front place, and asks the server
 		awaitSubscriber(t, p.direct, "a")
+		eventually(t, "it has asked again since it listens", func() bool { return p.srv.CommandCalls(t)["evalsha"] >= asked+2 })
 		l.join(t.Context(), t)
 		require.NoError(t, p.direct.Del(t.Context(), "a").Err()) // free, and nobody is told
 		unlock(t, take(t.Context(), t, p.mutex.TryLock))
