@@ -92,13 +92,6 @@ func TestCannotListenControl(t *testing.T) {
 	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
 }
 
-// TestRolledBackControl: each of those who come back costs a claim where the lock is not taken back from them.
-func TestRolledBackControl(t *testing.T) {
-	defer defence.ComesBack.Without(t)()
-	harm := kindtest.Harm(t, kind(t), "who has left and comes back by a failover holds nobody up")
-	require.ErrorContains(t, harm, "have places who have left")
-}
-
 // TestBurstControl: the places of those who have left stay if they are not given back, and get more and more.
 func TestBurstControl(t *testing.T) {
 	defer defence.Undo.Without(t)()

@@ -19,8 +19,7 @@
 //     place in the queue ends after 15 s if its client does not keep it. Redisson's waiters may
 //     take time off the places behind them, each as much as its own wait, from 300 s to an hour.
 //     Such places get that time on top of the 15 s, and end within 15 s after those waiters have
-//     gone. A failover to a replica that was behind brings places back whose callers have left: each
-//     costs about 50 ms where its client still waits for the lock, and else a claim.
+//     gone.
 //
 // # Not promised
 //

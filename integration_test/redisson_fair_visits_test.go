@@ -52,7 +52,7 @@ func (v *visits) run(s *lua.Script, args ...any) lua.Reply {
 
 // poll is of our client, with its waiters that live. Who holds the lock then waits no longer.
 func (v *visits) poll() {
-	args := []any{"go", "PUBLISH", visitLease.Milliseconds(), 330000, visitPlace.Milliseconds(), ""}
+	args := []any{"go", "PUBLISH", visitLease.Milliseconds(), 330000, visitPlace.Milliseconds()}
 	for _, owner := range slices.Sorted(maps.Keys(v.live)) {
 		args = append(args, owner)
 	}

@@ -147,7 +147,7 @@ var scripts = map[string]struct {
 	"fair_join": {lua.FairJoin, fairKeys,
 		"place=15s " + inTime + " claim=1s by=PUBLISH keep=1h owners...=c:h1,c:h2,c:h3"},
 	"fair_release": {lua.FairRelease, fairKeys, "owner=c:h1 by=PUBLISH claim=1s keep=1h run..."},
-	"fair_poll":    {lua.FairPoll, fairKeys, "client=c by=PUBLISH claim=1s keep=1h place=15s gone='' owners..."},
+	"fair_poll":    {lua.FairPoll, fairKeys, "client=c by=PUBLISH claim=1s keep=1h place=15s owners..."},
 	"fair_state":   {lua.FairState, fairKeys, ""},
 
 	"rw_read": {lua.RwRead, "LOCK TOKEN WRITERS READS",
@@ -177,7 +177,7 @@ var scripts = map[string]struct {
 	"sem_join":    {lua.SemJoin, semKeys, "permits=3 place=15s " + inTime + " claim=2s by=PUBLISH keep=1h owners..."},
 	"sem_release": {lua.SemRelease, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h owners..."},
 	"sem_renew":   {lua.SemRenew, "LOCK PERMITS TOKEN", "permits=3 owner=u:h7 lease=90s keep=1h n=1"},
-	"sem_poll":    {lua.SemPoll, semKeys, "permits=3 client=u by=PUBLISH claim=2s keep=1h place=15s gone='' owners..."},
+	"sem_poll":    {lua.SemPoll, semKeys, "permits=3 client=u by=PUBLISH claim=2s keep=1h place=15s owners..."},
 	"sem_set":     {lua.SemSet, semKeys, "permits=5 by=PUBLISH claim=2s keep=1h " + inTime + " call=call repeated=0"},
 	"sem_state":   {lua.SemState, semKeys, "permits=3"},
 	"sem_force":   {lua.SemForce, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h token=''"},

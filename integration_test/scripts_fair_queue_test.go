@@ -162,23 +162,6 @@ free, dead head
 held, not handed over
 	heldByX WAITING(d:h1@60s)/8000s LISTEN(d) | fair_poll | 1 ttl:10s clock x:h1 '' '' '' | same |
 	if call('HLEN', name) == 0 and => if
-somebody has it who has left
-	LOCK{c:h1=1}/1s TOKEN=5000/20s ENDS(c:h1=-8000000000000000)/20s | fair_poll gone=1000000000000000/c:h1 |
-	1 -2 clock '' '' '' '' | TOKEN=5000/20s |
-	call('DEL', name)\n  call => call
-and another waits
-	LOCK{c:h1=1}/1s TOKEN=5000/20s ORDER[d:h1]/8000s ENDS(c:h1=-8000000000000000 d:h1@60s)/8000s LISTEN(d) |
-	fair_poll gone=1000000000000000/c:h1 | 1 ttl:1s clock d:h1 '' '' '' | LOCK{d:h1=1}/1s TOKEN=clock/1h
-	ENDS(d:h1!+1s)/8000s TOLD(d:h1/1000) | call('ZREM', deadlines, gone) =>
-who has asked for it since
-	LOCK{c:h1=1}/1s TOKEN=5000/20s | fair_poll gone=1000000000000000/c:h1 | 1 ttl:1s clock c:h1 '' '' '' | same |
-	tonumber(call('ZSCORE', deadlines, gone) or 0) == handed + ended and =>
-who had it later
-	LOCK{c:h1=1}/1s TOKEN=5000/20s ENDS(c:h1=-8000000000000001)/20s | fair_poll gone=1000000000000000/c:h1 |
-	1 ttl:1s clock c:h1 '' '' '' | same | == handed + ended and => and
-who had it, and another has it now
-	heldByX ENDS(c:h1=-8000000000000000)/20s | fair_poll gone=1000000000000000/c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
-	same | and call('HEXISTS', name, gone) == 1 =>
 key of another type
 	notALock WAITING(c:h1@60s)/8000s | fair_poll | !WRONGTYPE | same |
 	if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then => call('DEL', name)\nif false then

@@ -171,15 +171,6 @@ it was handed one, and was not told
 it is heard of again
 	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@15s)/60s | sem_poll | 1 ttl:60s clock v:h9 '' '' '' |
 	same PLACES(u:h8@15s)/60s | call('ZREM', places, id) =>
-somebody has one who has left
-	LOCK=0/60s PERMITS(v:h1@40s u:h7=9000000000000)/60s PLACES(u:h7!@-500)/60s | sem_poll gone=9000000000000/u:h7 |
-	1 ttl:40s clock v:h1 '' '' '' | LOCK=1/60s PERMITS(v:h1@40s)/60s | change(take(gone))\n =>
-who has asked for it since
-	LOCK=0/60s PERMITS(v:h1@40s u:h7=9000000000000)/60s | sem_poll gone=9000000000000/u:h7 | 1 ttl:40s clock v:h1 '' '' '' |
-	same | and tonumber(call('ZSCORE', places, gone) or 0) < 0 =>
-who had it later
-	LOCK=0/60s PERMITS(v:h1@40s u:h7=9000000000001)/60s PLACES(u:h7!@-500)/60s | sem_poll gone=9000000000000/u:h7 |
-	1 ttl:40s clock u:h7 '' '' '' u:h7 | same | call('ZSCORE', permits, gone) == ended and =>
 Redisson's have permits
 	LOCK=2/60s PERMITS(abcd@60s)/60s | sem_poll | 1 ttl:60s clock '' redisson '' '' | same |
 	called = 'redisson' => called = ''

@@ -2,8 +2,7 @@
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 client's id   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
---       5 how long a place counts, ms   6 '', or an owner of the client that was handed the lock and for which nobody waits: the end of
---       the claim, ms, '/' and the owner   7... owners of the client that wait
+--       5 how long a place counts, ms   6... owners of the client that wait
 -- Reply {1, pttl, time, holder, called, heard, far, missing...}
 --         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does, how many
 --         fields there are if it is no lock
@@ -11,8 +10,6 @@
 --         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; far: 1 if several
 --         other clients stand before all of this one, else 0; missing: those of the owners that have no place
 -- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired, which looks at all of it.
--- After a failover there are places again of those who have left. Such a one loses the lock, unless it has asked for it since: then it
--- waits anew.
 -- In a queue with Redisson's waiters the first places are given the room that they need, no more: that of the dead too.
 
 -- include queue
@@ -32,7 +29,7 @@ if call('LLEN', queue) ~= call('ZCARD', deadlines) - call('ZCOUNT', deadlines, '
   end
 end
 local missing, asked, latest = {}, {}, 0
-for i = 7, #ARGV do
+for i = 6, #ARGV do
   local deadline = ends(ARGV[i])
   if deadline and deadline >= cancelled then
     asked[ARGV[i]] = deadline
@@ -54,11 +51,6 @@ for owner, deadline in pairs(asked) do
   if deadline < latest then call('ZADD', deadlines, string.format('%.1f', latest + deadline % 1), owner) end
 end
 if latest > 0 then limit(latest) end
-local ended, gone = string.match(ARGV[6], '^(%d+)/(.+)$')
-if gone and tonumber(call('ZSCORE', deadlines, gone) or 0) == handed + ended and call('HEXISTS', name, gone) == 1 then
-  call('DEL', name)
-  call('ZREM', deadlines, gone)
-end
 if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then
   local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)
   if failed then return failed end

@@ -187,9 +187,9 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 			middle := c.rdb.LIndex(ctx, "queue:{x}", int64(n/2)).Val()
 			return c.run(lua.FairRelease, middle, "PUBLISH", fairLong, fairLong)
 		},
-		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000, "") },
+		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000) },
 		"poll of a": func() (int, int) {
-			return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000, "",
+			return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000,
 				"live:h7")
 		},
 		"state": func() (int, int) { return c.run(lua.FairState) },
@@ -210,7 +210,7 @@ func TestFairCostsControl(t *testing.T) {
 		"return").Replace(lua.FairPoll.Text())
 	fairCosts["mixed"](c, 10000)
 	require.NoError(t, rdb.HSet(t.Context(), "x", "holder:h1", 1).Err())
-	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", fairLong, fairLong, 15000, "")
+	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", fairLong, fairLong, 15000)
 	require.Greater(t, calls, fairMostCalls)
 	require.Greater(t, elements, fairMostElements)
 

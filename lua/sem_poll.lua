@@ -2,16 +2,14 @@
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
---       5 time to live of the token's key, ms   6 how long a place counts, ms   7 '', or an owner of the client that was handed permits
---       and for which nobody waits: the end of the claim, ms, '/' and the owner   8... owners of the client that wait
+--       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
 --         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
 --         permits last, else who has the permit that ends first, '' if that is not known; called: 'redisson'
 --         if clients of Redisson have permits, who say on the channel when they give them back, else ''; heard: how many listen on the
 --         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
 --         then those of this client that were handed permits, the last ones first, and those of the owners that have no place
--- Atomic, and harmless when repeated. After a failover there are places again of those who have left. Such a one loses the permits,
--- unless it has asked for them since: then it waits anew.
+-- Atomic, and harmless when repeated.
 --
 -- Whether Redisson's have permits is looked for among those that end first and last.
 
@@ -21,16 +19,10 @@ local failed = count()
 if failed then return failed end
 local id, place = ARGV[2], tonumber(ARGV[6])
 local missing, tell = {}, {}
-for i = 8, #ARGV do
+for i = 7, #ARGV do
   if counts(ARGV[i]) then enqueue(ARGV[i], 1, place) else missing[#missing + 1] = ARGV[i] end
 end
 call('ZREM', places, id)
-local ended, gone = string.match(ARGV[7], '^(%d+)/(.+)$')
-if gone and call('ZSCORE', permits, gone) == ended and tonumber(call('ZSCORE', places, gone) or 0) < 0 then
-  change(0) -- fails here if it would fail below
-  change(take(gone))
-  drop(gone)
-end
 sweep(0)
 failed = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5], id)
 if failed then return failed end

@@ -31,7 +31,7 @@ func semaphoreCosts() []costly {
 		{lua.SemJoin, 1, keys, []any{20000, 15000, until, claim, "PUBLISH", keep, "b:h1", "b:h2"}},
 		{lua.SemRelease, 1, keys, []any{20000, owner, "PUBLISH", claim, keep}},
 		{lua.SemRenew, 1, keys[:3], []any{20000, owner, lease, keep, 1}},
-		{lua.SemPoll, 1, keys, []any{20000, "a", "PUBLISH", claim, keep, 15000, "", owner}},
+		{lua.SemPoll, 1, keys, []any{20000, "a", "PUBLISH", claim, keep, 15000, owner}},
 		{lua.SemSet, 1, keys, []any{20000, "PUBLISH", claim, keep, until, "call", 0}},
 		{lua.SemState, 1, keys, []any{20000}},
 		{lua.SemForce, 1, keys, []any{20000, owner, "PUBLISH", claim, keep, ""}},

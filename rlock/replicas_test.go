@@ -139,7 +139,7 @@ func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 	}
 }
 
-// TestABudgetEndsTheWaitForReplicas: whatever go-redis waits for an answer, and the replicas may take.
+// TestABudgetEndsTheWaitForReplicas: whatever go-redis waits for an answer. The replicas have their time on top.
 func TestABudgetEndsTheWaitForReplicas(t *testing.T) {
 	t.Parallel()
 	r := redistest.StartReplicated(t, 1)
@@ -148,7 +148,7 @@ func TestABudgetEndsTheWaitForReplicas(t *testing.T) {
 	c := newClient(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 }),
 		&holdfast.Options{RetryBudget: soon})
 	proxy.On(waits, 0, faultproxy.DropReply)
-	failed := begin(t.Context(), t, rlock.New(c, "a").TryLock, holdfast.WithReplicas(1, 3*time.Second))
+	failed := begin(t.Context(), t, rlock.New(c, "a").TryLock, holdfast.WithReplicas(1, soon))
 	require.ErrorIs(t, failed.Err(), holdfast.ErrUnavailable)
 	proxy.Clear()
 	eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })

@@ -75,8 +75,8 @@ func (p *protocol) Join(owners []string, publish string, until int64) lua.Call {
 }
 
 // Poll is [fair.Protocol.Poll].
-func (p *protocol) Poll(client, publish, gone string, waiting []string) lua.Call {
-	return p.call(lua.SemPoll, behind(waiting, client, kind.Publish(publish), claimMillis, keepMillis, placeMillis, gone)...)
+func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
+	return p.call(lua.SemPoll, behind(waiting, client, kind.Publish(publish), claimMillis, keepMillis, placeMillis)...)
 }
 
 // behind are some arguments, and owners behind them.

@@ -27,7 +27,7 @@ type Queuer interface {
 	// Mailbox, Join and Poll are those of [Protocol].
 	Mailbox(of string) string
 	Join(owners []string, publish string, until int64) lua.Call
-	Poll(client, publish, gone string, waiting []string) lua.Call
+	Poll(client, publish string, waiting []string) lua.Call
 }
 
 // Protocol has a lock's keys and makes the calls of its scripts.
@@ -139,11 +139,11 @@ func (p *Protocol) State() lua.Call {
 // Poll keeps the places of live waiters from ending. Replies: Done, milliseconds left to the
 // holder, the server's time, the holder, the owner in front if Redisson will call it, how many
 // listen on the client's mailbox (-1: not known), 1 if several other clients are in front of all
-// places of this client, and the owners that have no place. gone is for the script, see fair_poll.lua.
-func (p *Protocol) Poll(client, publish, gone string, waiting []string) lua.Call {
-	args := make([]any, 0, 11+len(waiting))
+// places of this client, and the owners that have no place.
+func (p *Protocol) Poll(client, publish string, waiting []string) lua.Call {
+	args := make([]any, 0, 10+len(waiting))
 	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis,
-		placeMillis, gone)
+		placeMillis)
 	for _, owner := range waiting {
 		args = append(args, owner)
 	}

@@ -2,7 +2,6 @@ package fair
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -35,8 +34,6 @@ type waitlist struct {
 	refreshed time.Time   // when the places were last kept by a poll
 	far       bool        // several other clients are in front of all our waiters
 	lost      bool        // a place was gone, so the next poll checks all
-	heard     int64       // the latest time of a grant in a message for one of our waiters, us
-	gone      gone        // the first who was handed the lock and for whom nobody waits
 
 	// A moment by the server's clock, and one by ours that was not later. Server times in messages
 	// are converted by these two.
@@ -61,11 +58,9 @@ func (l *waitlist) Message(payload string) {
 	if l.due = time.Now().Add(l.gap()); l.due.After(l.refreshed.Add(refreshGap)) {
 		l.due = l.refreshed.Add(refreshGap)
 	}
-	owner := l.lists.client.ID() + ":" + fields[0]
-	p := l.waiters[owner]
+	p := l.waiters[l.lists.client.ID()+":"+fields[0]]
 	if p == nil {
-		l.goneLocked(owner, fields[2], fields[3])
-		return
+		return // it left, and gives back what it is handed; or an answer has already told it
 	}
 	count, next := countOf(fields[4:])
 	// Permits that are not as many as it wants are no grant. It asks, and gets what it wants for them.
@@ -73,32 +68,7 @@ func (l *waitlist) Message(payload string) {
 		got.token, got.next = fields[1], next
 		p.handed = &got
 	}
-	if at, err := strconv.ParseInt(fields[2], 10, 64); err == nil {
-		l.heard = max(l.heard, at)
-	}
 	p.signalLocked()
-}
-
-// gone is an owner who was handed the lock, and for whom nobody waits.
-type gone struct {
-	said string    // what a poll says of it: the end of the claim and the owner; "": there is none
-	due  time.Time // when one is to say so
-}
-
-// goneLocked is for a grant to an owner for whom nobody waits. Mostly it left, and is just giving back what it is
-// handed; or an answer has told it. But after a failover there are places again of those who left long ago, and
-// each would cost a claim. A poll has them taken back, unless the owner has asked for them since. One whose message
-// came before, and comes again, may have believed that one.
-func (l *waitlist) goneLocked(owner, micros, claim string) {
-	at, err := strconv.ParseInt(micros, 10, 64)
-	ms, err2 := strconv.ParseInt(claim, 10, 64)
-	if err == nil && err2 == nil && at > l.heard && l.gone.said == "" {
-		l.gone = gone{fmt.Sprint(at/1000+ms, "/", owner), time.Now().Add(goneGap)}
-	}
-	if l.gone.said != "" && l.gone.due.Before(l.due) {
-		l.due = l.gone.due
-		l.lists.kickLocked()
-	}
 }
 
 // countOf splits off how many permits were granted, which stands there if they are several. Those

@@ -31,8 +31,6 @@ const (
 	// listenFor is how long waiters wait for their mailbox to be subscribed before they ask for a place
 	// without that. It is not longer than pollGap, at which waitlists are looked at.
 	listenFor = time.Second
-	// goneGap is how long somebody who was handed the lock and has left may take to give it back.
-	goneGap = 50 * time.Millisecond
 	// pollChunk is how many places one script extends at most.
 	pollChunk = 500
 )
@@ -221,9 +219,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		l.enterLocked(now)
 		l.due = now.Add(l.gap())
-		said := l.gone.said
-		l.gone = gone{}
-		if said == "" && len(l.waiters) == 0 {
+		if len(l.waiters) == 0 {
 			continue
 		}
 		owners, all := l.probe(now), l.lost || now.Sub(l.refreshed) >= refreshGap
@@ -233,7 +229,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 		}
 		for first := true; first || len(owners) > 0; first = false {
 			n := min(len(owners), pollChunk)
-			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Server().Publish, said, owners[:n]),
+			polls = append(polls, poll{l, l.server.protocol.Poll(ls.client.ID(), ls.client.Server().Publish, owners[:n]),
 				l.confirmed, !all})
 			owners = owners[n:]
 		}

@@ -35,7 +35,7 @@ type Replicated struct {
 }
 
 // Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait
-// too. In haste it returns soon after the deadline of the context, however long the replicas may take.
+// too. In haste it returns soon after the deadline of the context, and what the replicas may take.
 func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
 	return s.home.persist(ctx, s.Server, op, failed, s.run)
 }
@@ -71,14 +71,14 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Re
 }
 
 // patience is for how long go-redis reads the replies of the pipeline, whatever is in it: as long as usual, and as
-// long as replicas may take; in haste no longer than the context lasts. Not positive is for ever.
+// long as replicas may take; in haste as long as the context lasts in place of the former. Not positive is for ever.
 func (s *Replicated) patience(ctx context.Context, usual time.Duration, haste bool) time.Duration {
 	d := usual
 	if usual > 0 {
 		d += s.want.Timeout
 	}
 	if end, ok := ctx.Deadline(); haste && ok {
-		if left, _ := class(max(time.Until(end), least)); d <= 0 || left < d {
+		if left, _ := class(max(time.Until(end), least) + s.want.Timeout); d <= 0 || left < d {
 			return left
 		}
 	}

@@ -64,7 +64,6 @@ var (
 
 	// Of waiters with places in a queue at the server.
 
-	ComesBack Switch // who has left and is handed the lock after a failover does not keep it for a claim
 	DeafPlace Switch // a place is asked for all the same where the mailbox is not subscribed in time
 	Listening Switch // a place is asked for when the mailbox is subscribed, not before
 	Poll      Switch // a client that waits looks after the queue, also when nothing happens

@@ -24,31 +24,30 @@ type hazard struct {
 	harm  func(*subject) error
 	again bool // it is about what a kind of single acquisitions does not have
 	alone bool // it counts what servers and this process do, so nothing else happens meanwhile
-	queue bool // it is about places in a queue at the server
 }
 
 func hazards() []hazard {
 	all := []hazard{
-		{"each operation meets each fault, and happens once", repeats, false, false, false},
-		{"a renewal meets each fault", renewalMeets, false, false, false},
-		{"who leaves before the grant leaves nothing", leaves, false, false, false},
-		{"who leaves before a re-entry leaves the count", leavesReentry, true, false, false},
-		{"a holder who hears nothing is told before another is inside", silence, false, false, false},
-		{"an outage is no contention", outage, false, false, false},
-		{"eight who leave at once are told of no outage", impatient(8), false, false, false},
-		{"sixty-four who leave at once are told of no outage", impatient(64), false, false, false},
-		{"a waiter that cannot listen is granted the free lock", cannotListen, false, false, false},
-		{"a late extension does not lengthen what was left", lateExtension, true, false, false},
-		{"a late acquisition is given back", lateAcquisition, true, false, false},
-		{"what was to stay is given back after an outage", stayedInOutage, true, false, false},
-		{"a lease is trusted from when it was asked for", askedFor, false, false, false},
-		{"a deadline holds while the servers say nothing", deadlineHolds, false, false, false},
-		{"Unlock does not hide a loss behind a lost answer", lostBefore, false, false, false},
-		{"a grant that comes too late is asked for again", slowGrant, false, false, false},
-		{"who leaves while go-redis dials again is told why", redials, false, false, false},
+		{"each operation meets each fault, and happens once", repeats, false, false},
+		{"a renewal meets each fault", renewalMeets, false, false},
+		{"who leaves before the grant leaves nothing", leaves, false, false},
+		{"who leaves before a re-entry leaves the count", leavesReentry, true, false},
+		{"a holder who hears nothing is told before another is inside", silence, false, false},
+		{"an outage is no contention", outage, false, false},
+		{"eight who leave at once are told of no outage", impatient(8), false, false},
+		{"sixty-four who leave at once are told of no outage", impatient(64), false, false},
+		{"a waiter that cannot listen is granted the free lock", cannotListen, false, false},
+		{"a late extension does not lengthen what was left", lateExtension, true, false},
+		{"a late acquisition is given back", lateAcquisition, true, false},
+		{"what was to stay is given back after an outage", stayedInOutage, true, false},
+		{"a lease is trusted from when it was asked for", askedFor, false, false},
+		{"a deadline holds while the servers say nothing", deadlineHolds, false, false},
+		{"Unlock does not hide a loss behind a lost answer", lostBefore, false, false},
+		{"a grant that comes too late is asked for again", slowGrant, false, false},
+		{"who leaves while go-redis dials again is told why", redials, false, false},
 	}
 	for how, end := range endings {
-		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true, false, false})
+		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true, false})
 	}
 	return append(all, bursts...)
 }

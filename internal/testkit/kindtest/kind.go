@@ -128,7 +128,7 @@ func Bursts(t *testing.T, k Kind) { k.meet(t, bursts) }
 // meet has hazards happen.
 func (k Kind) meet(t *testing.T, list []hazard) {
 	for _, h := range list {
-		if k.Once && h.again || h.queue && !k.Queues {
+		if k.Once && h.again {
 			continue
 		}
 		t.Run(h.name, func(t *testing.T) {

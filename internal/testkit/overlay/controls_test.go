@@ -46,7 +46,6 @@ var controls = map[string]string{
 	"Redial":        "rlock.TestKindControls/who leaves while go-redis dials again is told why",
 
 	"Deaf":       "rlock.TestKindControls/a waiter that cannot listen is granted the free lock",
-	"ComesBack":  "fairlock.TestRolledBackControl",
 	"DeafPlace":  "fairlock.TestCannotListenControl",
 	"Listening":  "integration_test/controls.TestControls/asked for when messages come",
 	"Poll":       "fairlock.TestLostWithoutAWord",

@@ -133,7 +133,6 @@ internal/fair/waiter.go
 	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
 	DeafPlace: if l.deaf« || OFF» || l.confirmed
-	ComesBack: at > l.heard« && !OFF» && l.gone.said
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {

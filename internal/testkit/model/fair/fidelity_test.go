@@ -158,7 +158,7 @@ func (h *history) look() (c line.Command, want answer) {
 	copy(owners[:], asked)
 	c.What, want = "poll", h.poll(e, client, owners)
 	c.Call = h.call(lua.FairPoll, asked, line.ClientName(client), "PUBLISH", h.Millis(e.Claim), h.Millis(e.Keep),
-		h.Millis(e.Place), "")
+		h.Millis(e.Place))
 	holder := ""
 	if want.holder != 0 {
 		holder = h.Owner(want.holder)

@@ -165,7 +165,7 @@ func (h *history) command(n int, owner uint8) (c line.Command, want answer, aske
 		client := h.Few(3)
 		asked = h.some(client, 2)
 		c.What, want = "poll", h.poll(e, client, filled(asked))
-		c.Call = h.call(lua.SemPoll, asked, line.ClientName(client), "PUBLISH", claim, keep, placeMillis, "")
+		c.Call = h.call(lua.SemPoll, asked, line.ClientName(client), "PUBLISH", claim, keep, placeMillis)
 	case n < 45:
 		c.What, want, c.Values = "renew", h.renew(e, owner), []any{nil}
 		c.Call = lua.SemRenew.Call(h.Name, h.permits, h.token, int(e.permits), h.Owner(owner), lease, keep, int(e.wants(owner)))
