@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -34,7 +35,7 @@ type taking struct {
 func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool) *taking {
 	t := &taking{of: m, ctx: engine.Owned(ctx), opts: opts, once: once}
 	if ctx.Err() == nil { // if it ends meanwhile, that was not before the call
-		t.opts = append(opts[:len(opts):len(opts)], engine.Part())
+		t.opts = slices.Concat(opts, []holdfast.Option{engine.Part()})
 	}
 	if d, ok := engine.Waits(opts); ok && d > 0 {
 		t.until = time.Now().Add(d)
