@@ -53,7 +53,7 @@ var shownAs = map[string]struct{ shown, refused string }{
 	"redis+cluster://h/sesame":                        {"redis+cluster://***", "path"},
 	"redis+sentinel://h:1/mymaster&password=sesame":   {"redis+sentinel://***", "path"},
 	"redis+sentinel://h:1/mymaster/sesame":            {"redis+sentinel://***", "path"},
-	"unix:///tmp/x.sock&password=sesame":              {"unix://***", "path"},
+	"unix:///run/x.sock&password=sesame":              {"unix://***", "path"},
 	"unix://sesame/x.sock":                            {"unix://***", "path"},
 	"redis+sentinel://h/m?password=a&sesame=b":        {"redis+sentinel://***", "option 2"},
 	"redis+sentinel://h/m?password=%zzsesame":         {"redis+sentinel://***", "option password"},
