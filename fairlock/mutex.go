@@ -54,7 +54,7 @@
 //
 // Callers who leave cost less than callers who are served, however many come and however shortly they
 // wait. The places of those who have left are given back by one script for a hundred of them. The queue
-// has at most twice as many places as there are callers who wait. It may have more while a server or a
+// mostly has at most twice as many places as there are callers who wait. It may have more while a server or a
 // process stands still: what was asked for meanwhile arrives all at once, and is given back after that.
 //
 // A waiting goroutine costs about 5 KiB, its stack included, however many wait. A few goroutines of

@@ -6,9 +6,7 @@
 // (Rejected: to say with each place how long its caller will wait, and to have the scripts pass over a place
 // whose time is over. Each place has one deadline, which Redisson reads as well and takes time off, so that limit
 // would be a second one, at each place of each kind of queue; and a caller whose context is cancelled has no limit.
-// Given back in batches, places stay below twice the callers who wait, which is what such a limit would give.
-// Also rejected: to let a claim of a caller who has left go on to another one inside the client. A poll of the client,
-// or the release of the one who has left, grants it to the next in the queue in one round trip.)
+// Given back in batches, places mostly stay below twice the callers who wait.)
 //
 // A kind makes its locks with [NewLock]. It may bring scripts of its own, as long as they reply what
 // those of [Protocol] do.
