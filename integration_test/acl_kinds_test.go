@@ -237,6 +237,11 @@ var aclOfElection = aclKind{
 	},
 	waiting: (*aclRun).stands,
 	poll:    lua.FairPoll,
+	// A server ends the connection of a user who may not listen to its channel any more: who waits is told that, or
+	// gives up before it is.
+	chance: func(op, word string) (skip, may bool) {
+		return false, op == "give up" && strings.HasPrefix(word, "&redisson_lock__channel:")
+	},
 	ops: []aclOp{
 		{"campaign", func(s *aclRun) func() error { return s.gets(s.campaign(s.me)) }},
 		{"resign", func(s *aclRun) func() error { return s.unlocks(s.held(s.campaign(s.me))) }},
@@ -255,7 +260,9 @@ var aclOfElection = aclKind{
 				_, err := s.campaign(s.me)(ctx)
 				done <- err
 			}()
-			kindtest.Eventually(s.T, "it waits", s.stands)
+			kindtest.Eventually(s.T, "it waits", func() bool {
+				return s.stands() && s.listens("redisson_lock__channel:{"+s.name+"}")
+			})
 			return func() error {
 				cancel()
 				if err := <-done; !errors.Is(err, holdfast.ErrNotAcquired) {
