@@ -35,10 +35,25 @@ func (m *campaign) Entry() engine.Entry {
 // Live is [engine.Bid.Live].
 func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
-// Ask is [engine.Bid.Ask]. It tries again while too few masters agree, until the retry budget is
-// spent. For TryLock it tries only once more, because connections may have gone stale, and for two
-// timeouts of a master in all.
+// Ask is [engine.Bid.Ask].
 func (m *campaign) Ask(a engine.Attempt) engine.Result {
+	if !a.Lasts {
+		return m.ask(a)
+	}
+	late, b := make(chan engine.Result, 1), m.q.base
+	b.Client.Tasks().Often(func() { late <- m.ask(a) })
+	select {
+	case n := <-late:
+		return n
+	case <-a.Wait.Done():
+		return engine.Result{Left: b.Over(a.Wait), Late: late}
+	}
+}
+
+// ask tries again while too few masters agree, until the retry budget is spent or the wait ends; an
+// election that lasts ends by itself. For TryLock it tries only once more, because connections may
+// have gone stale, and for two timeouts of a master in all.
+func (m *campaign) ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
 	if late := m.won.ballot; late != nil { // it was won too late
@@ -52,7 +67,10 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 		}
 	}
 	start, limit, asking := time.Now(), b.Client.Session().Budget(), wait
-	if a.Once {
+	switch {
+	case a.Lasts:
+		asking = remote.Detach(wait)
+	case a.Once:
 		var cancel context.CancelFunc
 		limit = patienceOf(a.Want)
 		asking, cancel = context.WithTimeout(wait, 2*limit)
@@ -61,7 +79,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
 		e := q.election(asking, a.Want, a.Tokens, c, a.Once)
 		cause := b.Over(wait)
-		if e.won && cause == nil {
+		if e.won && (cause == nil || a.Lasts) {
 			m.won = e
 			first, last := strconv.FormatUint(e.first, 10), strconv.FormatUint(e.last, 10)
 			return engine.Result{Granted: true, Sent: e.sent, Token: first, Last: last}

@@ -349,6 +349,37 @@ func TestTryLockLeavesTheFront(t *testing.T) {
 	require.Equal(t, 1, first(t), "control: it goes past the front")
 }
 
+// TestWhatIsUnderWayGoesOn: who has the front place leaves while the answer to its question is on the way. It was granted
+// the lock, which is for the next one, who asks nothing.
+func TestWhatIsUnderWayGoesOn(t *testing.T) {
+	asks := func(t *testing.T) int {
+		p := proxiedTo(t, redistest.Start(t), kindtest.Patience, nil)
+		warm(t, p)
+		acquire := script(lua.Acquire)
+		other, first := lock(t, rlock.New(newClient(t, p.srv.Client(t), nil), "a")), p.proxy.Seen(acquire)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		leaves := begin(ctx, t, p.mutex.Lock)
+		eventually(t, "it has asked again since it listens", func() bool { return p.proxy.Seen(acquire) >= first+2 })
+		l := &line{mutex: p.mutex}
+		l.join(t.Context(), t)
+		answer := p.proxy.On(acquire, 1, faultproxy.HoldReply)
+		unlock(t, other)
+		<-answer.Fired()
+		asked := p.proxy.Seen(acquire)
+		cancel()
+		answer.Clear()
+		require.ErrorIs(t, leaves.Err(), context.Canceled)
+		next := l.next[0].Hold()
+		asked = p.proxy.Seen(acquire) - asked
+		unlock(t, next)
+		return asked
+	}
+	require.Zero(t, asks(t))
+	defer defence.Outlast.Without(t)()
+	require.Positive(t, asks(t), "control: it asks for itself")
+}
+
 // TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who
 // unlocks is not told that it was forced out a moment ago. The next one is, by the renewal.
 func TestForcedOutJustBeforeAHandOff(t *testing.T) {

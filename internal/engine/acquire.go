@@ -45,9 +45,13 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		return g.join(r)
 	}
 	// The request has the turn of the new grant, and passes the turn on in any case. If the lock is
-	// not granted, the front place is passed on too.
-	defer g.endOp()
-	defer g.uncount()
+	// not granted, the front place is passed on too. An attempt that goes on has both until it ends.
+	defer func() {
+		if g.late == nil {
+			g.endOp()
+		}
+		g.uncount()
+	}()
 	turn := queue.Free
 	if p := r.place; p != nil {
 		r.contended = true
@@ -80,7 +84,11 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		g.mu.Lock()
 		g.atLeast = 0 // nothing has run under it
 		g.mu.Unlock()
-		g.finish(err, false)
+		if g.late != nil {
+			g.base.Client.tasks.Often(func() { g.bequeath(err) })
+		} else {
+			g.finish(err, false)
+		}
 	}
 	return h, err
 }

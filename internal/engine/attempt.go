@@ -34,13 +34,18 @@ func (g *grant) uncount() {
 	}
 }
 
-// tokens is how many to ask for: more than one if the lock may be handed on.
-func (g *grant) tokens() int {
-	b, cfg := g.base, &g.asked.want
-	if cfg.handOff && cfg.renew && b.Client.queue.Waiting(b.Key) > 0 {
-		return b.Client.reserveSize()
+// others is how many tokens to ask for, more than one if the lock may be handed on, and whether somebody stands behind
+// who may have what this attempt is granted. (Nobody may have it where the same owner may be granted another side: to
+// the server, both are one.)
+func (g *grant) others() (tokens int, behind bool) {
+	r := g.asked
+	if !r.want.renew || !g.isAwaited() {
+		return 1, false
 	}
-	return 1
+	if tokens = 1; r.want.handOff {
+		tokens = g.base.Client.reserveSize()
+	}
+	return tokens, g.front && !r.once && r.whole == nil && r.want.moves() && !g.base.traits.Shared
 }
 
 // attempt asks for the lock, and again while the answers come too late. Without a hold and an error
@@ -80,8 +85,9 @@ func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
 	}
 	start, vain := g.headStart(), owed.vain
 	owed.vain, owed.asked = 0, max(owed.asked, start)
+	tokens, behind := g.others()
 	n := g.bid.Ask(Attempt{
-		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: g.tokens(), Failed: &g.note.failed,
+		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
 		beside: beside, headStart: start, ends: max(owed.asked, vain),
 	})
 	if n.Refused && g.refusedByItself(n.By.Owner) {
@@ -114,6 +120,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	r := g.asked
 	switch {
 	case n.Left != nil:
+		g.late = n.Late
 		return nil, g.left(n.Left)
 	case !n.Granted:
 		return nil, g.acquireFailed(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})

@@ -79,7 +79,8 @@ type Bid interface {
 	// leaves there is given back by the bid itself.
 	Entry() Entry
 	// Ask makes one attempt. It returns when the wait ends. What may have been granted, or may be
-	// yet, is marked in the entry, and given back when the grant ends.
+	// yet, is marked in the entry, and given back when the grant ends; or the attempt goes on, see
+	// [Attempt].
 	Ask(Attempt) Result
 	// Live tells of the lease of what was granted, which is watched from now on.
 	Live(*watchdog.Lease)
@@ -92,6 +93,8 @@ type Attempt struct {
 	Once   bool                   // there will be no other attempt
 	Tokens int                    // that are wanted, for those to whom the lock is handed on
 	Failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
+	// Lasts says that somebody stands behind. What is under way when the wait ends goes on for them, once.
+	Lasts bool
 
 	beside    string        // the name by which the owner holds another side of the lock; empty: it does not
 	headStart time.Duration // for which the client is to be let go first if this is refused
@@ -111,9 +114,12 @@ type Result struct {
 	// it gave no answer. Nil: it is known, or nobody has it and several want it.
 	Unknown error
 
-	Left  error // why the wait ended, if it did
-	Err   error // why there is neither a grant nor a refusal
-	stray bool  // the attempt may have run all the same
+	Left error // why the wait ended, if it did
+	// Late has what comes of an attempt that goes on although the wait has ended. Nil: none does.
+	Late <-chan Result
+	Err  error // why there is neither a grant nor a refusal
+
+	stray bool // the attempt may have run all the same
 	// unsent is as [remote.Outcome] has it.
 	unsent bool
 }

@@ -40,17 +40,41 @@ func (f *field) Ask(a Attempt) Result {
 		return c.session.Repeat(ctx, c.server, op, failed)
 	}
 	// A caller that left in the middle of it may have been granted the lock, or have a place among those
-	// who wait: late gives that back, as soon as it is known.
+	// who wait: late gives that back, as soon as it is known, unless somebody stands behind.
+	var late chan Result
+	if a.Lasts {
+		late = make(chan Result, 1)
+	}
 	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
+		if a.Lasts {
+			late <- f.answered(context.Background(), place, o)
+			return
+		}
 		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
 		if stray || place {
 			f.Undo(a.Want.Stands(), stray)
 		}
 	})
-	if !ok {
-		f.LeaveUndo()
-		return Result{Left: context.Cause(wait)}
+	switch {
+	case ok && a.Lasts:
+		n := f.answered(context.Background(), place, o)
+		if cause := s.base.Over(wait); cause != nil && n.Granted {
+			late <- n
+			return Result{Left: cause, Late: late}
+		}
+		return n
+	case ok:
+		return f.answered(wait, place, o)
+	case a.Lasts:
+		return Result{Left: context.Cause(wait), Late: late}
 	}
+	f.LeaveUndo()
+	return Result{Left: context.Cause(wait)}
+}
+
+// answered is what the end of a question means for one who waits so long, and who may have a place now.
+func (f *field) answered(wait context.Context, place bool, o remote.Outcome) Result {
+	s := f.server
 	f.note(o)
 	n := f.result(wait, o)
 	if !n.Refused {

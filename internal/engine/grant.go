@@ -38,6 +38,7 @@ type grant struct {
 	asked   *request      // that it was made for
 	begun   time.Duration // when it was wanted, by sinceStart
 	bid     Bid           // for it; nil before it asks, or if it was handed the lock
+	late    <-chan Result // of an attempt that goes on without its caller; nil: none does. Of the goroutine that acquires
 	// courtesy is what it owes to other clients.
 	courtesy courtesy
 	wish     atomic.Pointer[wish] // of others for the lock; nil: the holder has not asked for that
@@ -265,13 +266,13 @@ func (g *grant) leave() {
 // wants it. The caller has the mutex of the tenure.
 func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replicas) *Hold {
 	want := &g.asked.want
-	if t.over || !want.handOff || !want.renew || want.Lease != lease || !confirmed.Cover(want.Replicas) {
+	if t.over || !want.moves() || !want.handOff && !t.unused || want.Lease != lease || !confirmed.Cover(want.Replicas) {
 		return nil
 	}
 	h := newHold(g.base.Client.observer)
 	h.on, h.parent, h.depth, h.token, h.renewed = g, g.asked.ctx, 1, t.nextLocked(), true
 	t.used++
-	t.holder = g
+	t.holder, t.unused = g, false
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	// There is no front place where the queue is at the server.

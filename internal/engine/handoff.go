@@ -40,8 +40,11 @@ func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key
 // server.
 func (g *grant) mayStay() bool {
 	b, want := g.base, &g.asked.want
+	if !want.handOff && !g.tenure.isUnused() {
+		return false
+	}
 	g.mu.Lock()
-	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil
+	lease, can := g.lease, want.moves() && !g.entry.IsStray() && g.ended == nil
 	can = can && !g.longer && g.front
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil &&
@@ -168,16 +171,39 @@ func (g *grant) accept(err error) (*Hold, error) {
 	case ended != nil:
 		return nil, ended
 	case err == nil:
+		g.endSibling()
 		return holds[0], nil
 	}
-	// The caller left in the moment of its turn. The lock goes to the next waiter, or back to the
-	// server. The grant is counted first, so that Close waits for that: Close may have stopped the
-	// watchdog already, and then does not release what is held here.
+	// The caller left in the moment of its turn. The grant is counted first, so that Close waits for
+	// what follows: Close may have stopped the watchdog already, and then does not release what is held here.
 	_ = g.count()
-	_ = holds[0].end(err)
+	g.passOn(holds[0], err)
+	return nil, g.left(err)
+}
+
+// passOn is for a lock that was granted when its caller had left. It goes to the next waiter, or back to
+// the server when the grant ends, which is left to do if nobody has taken the lock.
+func (g *grant) passOn(h *Hold, reason error) {
+	_ = h.end(reason)
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 		g.base.Dog.Forget(&g.tenure.watch)
 		g.entry.SetPlaced(true)
 	}
-	return nil, g.left(err)
+}
+
+// bequeath is the rest of an acquisition whose caller left in the middle of an attempt, and told why. An attempt belongs
+// to the front place, and not to the caller who has that: where somebody stands behind, it goes on, and what it is
+// granted is handed on as by an unlock. (Otherwise callers who all wait for a few round trips stop each other. The one in
+// front is the one who leaves next. It would always have less than a round trip left to ask in, and what it leaves
+// would be in the way of the next one's attempt.)
+func (g *grant) bequeath(reason error) {
+	defer g.endOp()
+	n := <-g.late
+	if n.Refused {
+		g.denied(n.Sent, n.By)
+	} else if h, _ := g.conclude(n); h != nil {
+		g.tenure.disuse()
+		g.passOn(h, reason)
+	}
+	g.finish(reason, false)
 }

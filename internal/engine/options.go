@@ -136,6 +136,9 @@ type Settings struct {
 	err           error         // of the first bad option
 }
 
+// moves reports whether a lock that is wanted so, or is had so, may be another's of this client as it stands.
+func (c *Settings) moves() bool { return c.renew && c.atLeast == 0 && !c.strings }
+
 // errRevealed is what a call comes to that only asked which lock it is, see [Reveal].
 var errRevealed = errors.New("it was only asked which lock it is")
 

@@ -41,6 +41,7 @@ type Tenure struct {
 	wanted bool      // somebody of another client was refused since then, and called
 	keeper keeper    // of the lock while nobody holds it; nil: it is not kept
 	used   uint32    // how many of the tokens holders have had
+	unused bool      // no holder has had any: the lock was granted when its caller had left
 	over   bool
 }
 
@@ -97,6 +98,19 @@ func (t *Tenure) reserveLocked(first, last uint64) {
 	if !t.base.Client.guests.near(t.base.Key, t.turn) {
 		t.look, t.free = t.turn.Add(handOffFor), 0
 	}
+}
+
+// disuse is for the grant that it began with: its caller has left, and the next holder gets its token.
+func (t *Tenure) disuse() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.used, t.unused = 0, true
+}
+
+func (t *Tenure) isUnused() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unused
 }
 
 // nextLocked is the token of the next holder.

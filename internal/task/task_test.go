@@ -3,6 +3,7 @@ package task
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -31,30 +32,29 @@ func TestWait(t *testing.T) {
 	require.NoError(t, g.Wait(t.Context()), "used again after a wait")
 }
 
-// The goroutines of tasks that come one after another stay for a moment, and none is left after
-// Wait.
+// TestOften: the goroutine of tasks that come one after another stays for a moment, and none is left after Wait.
 func TestOften(t *testing.T) {
-	var g Group
-	const tasks = 1000
-	done := make(chan struct{})
-	most := 0
-	for range tasks {
-		g.Often(func() { done <- struct{}{} })
+	synctest.Test(t, func(t *testing.T) {
+		var g Group
+		running := func() int {
+			synctest.Wait()
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			return g.n
+		}
+		done := make(chan struct{})
+		for range 1000 {
+			g.Often(func() { done <- struct{}{} })
+			<-done
+			require.Equal(t, 1, running(), "it is used again")
+		}
+		time.Sleep(linger)
+		require.Zero(t, running(), "and goes home by itself")
+		g.Often(func() {})
+		require.NoError(t, g.Wait(t.Context()))
+		require.Zero(t, running())
+		g.Often(func() { close(done) })
 		<-done
-		g.mu.Lock()
-		most = max(most, g.n)
-		g.mu.Unlock()
-	}
-	require.Less(t, most, tasks/10, "they are used again")
-	require.Eventually(t, func() bool {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		return g.n == 0
-	}, 10*time.Second, time.Millisecond, "and go home by themselves")
-	g.Often(func() {})
-	require.NoError(t, g.Wait(t.Context()))
-	require.Zero(t, g.n)
-	g.Often(func() { close(done) })
-	<-done
-	require.NoError(t, g.Wait(t.Context()), "nor do they stay later")
+		require.NoError(t, g.Wait(t.Context()), "nor does it stay later")
+	})
 }

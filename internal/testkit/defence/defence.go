@@ -89,6 +89,7 @@ var (
 	Inner     Switch // a plain lease is renewed only while a renewed hold in it lasts
 	LatePass  Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack  Switch // who is handed the lock when leaving hands it on, or back
+	Outlast   Switch // what is under way for who leaves goes on for those behind
 
 	// Of locks that a client keeps without a holder.
 

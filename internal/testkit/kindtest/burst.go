@@ -22,7 +22,8 @@ import (
 var bursts = []hazard{
 	{"callers who leave cost no more than those who are served", boundsHold(1, 64), false, true},
 	{"callers of eight clients who leave cost no more either", boundsHold(8, 8), false, true},
-	{"so it is at servers that are slow", slowServers, false, true},
+	{"so it is at servers that are slow", slowServers(16, 10*slowness, false), false, true},
+	{"callers who all wait for a few round trips are granted the lock", slowServers(64, 3*slowness, true), false, true},
 	{"so it is where servers have no room for another connection", noRoom, false, true},
 	{"callers of clients that are new leave nothing", newClients, false, true},
 }
@@ -40,6 +41,7 @@ type burst struct {
 	idle    int           // goroutines before it began
 	spare   int           // goroutines that are the test's own
 	turns   bool          // who waits without a limit is granted the lock meanwhile
+	alike   bool          // all wait for the longest time
 	full    bool          // servers have no room for connections, so the test asks nothing meanwhile
 	trouble func()        // begins with the burst
 	relief  []func()      // ends that
@@ -87,15 +89,21 @@ func boundsHold(clients, each int) func(*subject) error {
 	}
 }
 
-// slowServers: the same at servers that take their time for each answer. Some of the callers wait for several of these.
-func slowServers(s *subject) error {
-	level.ForAll(s.T)
-	b := s.burst(16, 10*slowness)
-	c, n := s.patient(unheard)
-	other, m := s.patient(unheard)
-	b.clients, b.spare, b.turns = []Client{c}, proxied*len(s.kind.direct), true
-	b.trouble = func() { append(n, m...).each(func(p *faultproxy.Proxy) { p.DelayReply(scripts, 0, slowness) }) }
-	return b.run(other, s.client())
+// slowServers: the same at servers that take their time for each answer. Callers wait for several of these. If all wait
+// for the same time, the one in front has the least left of it, mostly less than an answer takes.
+func slowServers(callers int, longest time.Duration, alike bool) func(*subject) error {
+	return func(s *subject) error {
+		level.ForAll(s.T)
+		b := s.burst(callers, longest)
+		if b.alike = alike; alike {
+			b.most = int64(longest)
+		}
+		c, n := s.patient(unheard)
+		other, m := s.patient(unheard)
+		b.clients, b.spare, b.turns = []Client{c}, proxied*len(s.kind.direct), true
+		b.trouble = func() { append(n, m...).each(func(p *faultproxy.Proxy) { p.DelayReply(scripts, 0, slowness) }) }
+		return b.run(other, s.client())
+	}
 }
 
 // newClients: nothing is left when the callers of clients have gone that have neither listened nor asked before. (It
@@ -286,17 +294,8 @@ func (b *burst) end() {
 func (b *burst) call(l holdfast.Locker, rng *rand.Rand) error {
 	ctx, cancel := context.WithCancel(b.Context())
 	defer cancel()
-	wait := time.Duration(rng.Int64N(b.longest.Load()))
-	opt := holdfast.Wait(wait)
-	switch rng.IntN(8) {
-	case 0:
-		opt = holdfast.Wait(0)
-	case 1:
-		cancel()
-	case 2, 3:
-		opt = holdfast.Wait(patience)
-		defer time.AfterFunc(wait, cancel).Stop()
-	}
+	opt, stop := b.waits(rng, cancel)
+	defer stop()
 	h, err := l.Lock(ctx, opt)
 	switch {
 	case err == nil:
@@ -313,6 +312,25 @@ func (b *burst) call(l holdfast.Locker, rng *rand.Rand) error {
 		return fmt.Errorf("told %w", err)
 	}
 	return nil
+}
+
+// waits is how long a caller waits, and by what it ends: by its option, or by its context, which may have ended before.
+func (b *burst) waits(rng *rand.Rand, cancel func()) (opt holdfast.Option, stop func()) {
+	stop = func() {}
+	if b.alike {
+		return holdfast.Wait(time.Duration(b.longest.Load())), stop
+	}
+	wait := time.Duration(rng.Int64N(b.longest.Load()))
+	switch rng.IntN(8) {
+	case 0:
+		wait = 0
+	case 1:
+		cancel()
+	case 2, 3:
+		timer := time.AfterFunc(wait, cancel)
+		wait, stop = patience, func() { timer.Stop() }
+	}
+	return holdfast.Wait(wait), stop
 }
 
 // look looks whether the bounds hold. There may be more for a moment: what was asked for while the

@@ -67,6 +67,7 @@ var controls = map[string]string{
 	"Inner":     "rlock.TestInnerHoldDoesNotRenewForGood",
 	"LatePass":  "integration_test/controls.TestControls/a late pass finds nobody",
 	"HandBack":  "integration_test/controls.TestControls/who leaves hands back",
+	"Outlast":   "rlock.TestWhatIsUnderWayGoesOn",
 
 	"KeptCalled": "internal/testkit/memory.TestKeepControls/who calls while it is idle gets it",
 	"KeptWanted": "rlock.TestKeptAndWanted",

@@ -55,6 +55,7 @@ internal/engine/acquire.go
 internal/engine/attempt.go
 	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || g.asked.once {
 	HeadStart: if g.asked.once« || OFF» {
+	Outlast: g.front && !r.once« && !OFF»
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
 internal/engine/blocked.go
@@ -74,7 +75,7 @@ internal/engine/handoff.go
 	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
-	HandBack: if «OFF { return nil, g.left(err) }; if »!g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.story.endLater(h.ending(sinceStart(), reason, nil))
 	Forgo: «if !OFF { »h.on.forgo()« }»
