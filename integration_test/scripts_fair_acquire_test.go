@@ -210,6 +210,12 @@ a claim has ended: who was heard of since counts
 	WAITING(d:h2@15s e:h1@15s d:h1!@-500)/8000s LISTEN(d e) | fair_acquire | 0 ttl:1s clock '' d:h2 |
 	LOCK{d:h2=1}/1s TOKEN=clock/1h WAITING(e:h1@15s d:h1!@-500 d:h2!+1s)/8000s TOLD(d:h2/1000) |
 	deadline - silence >= since[id] => false
+a claim has ended: a short place says that its client is heard of
+	heldByX WAITING(d:h2@14s d:h1!@-500)/8000s | fair_acquire owner=d:h3 place=3s | 0 ttl:10s clock '' x:h1 |
+	same WAITING(d:h2@14s d:h3+3s)/8000s | if place < silence then lapsed(client(owner)) end =>
+a claim has not ended, and a short place changes nothing
+	heldByX WAITING(d:h2@14s d:h1!@5s)/8000s | fair_acquire owner=d:h3 place=3s | 0 ttl:10s clock '' x:h1 |
+	same WAITING(d:h2@14s d:h3+3s d:h1!@5s)/8000s | or id == heard and ended <= now then => or id == heard then
 all before the caller are out of reach
 	WAITING(d:h1@60s)/8000s | fair_acquire place=15s | 1 clock |
 	LOCK{c:h1=1}/30s TOKEN=clock/1h WAITING(d:h1@60s c:h1!+1s)/8000s |

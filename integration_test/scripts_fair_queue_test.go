@@ -262,6 +262,9 @@ one has a place
 	heldByX WAITING(c:h2@9s d:h1@9s)/8000s | fair_join | 0 ttl:10s clock '' x:h1 |
 	same WAITING(c:h2@9s d:h1@9s c:h1+15s c:h3+15s)/8000s |
 	fresh = fresh and not call('ZSCORE', deadlines, ARGV[i]) =>
+a claim has ended: short places say that their client is heard of
+	heldByX WAITING(d:h1@9s c:h9!@-500)/8000s | fair_join place=3s | 0 ttl:10s clock '' x:h1 |
+	same WAITING(d:h1@9s c:h1+3s c:h2+3s c:h3+3s)/8000s | short(owners[1], tonumber(ARGV[1])) =>
 one let a claim lapse
 	heldByX WAITING(d:h1@9s c:h2!@-500)/8000s | fair_join | 0 ttl:10s clock '' x:h1 |
 	same WAITING(d:h1@9s c:h1+15s c:h2+15s c:h3+15s)/8000s |

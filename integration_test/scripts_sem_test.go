@@ -65,6 +65,10 @@ another waits, whose client let a claim end
 	lapsed7 LISTEN(permits:u) | sem_acquire owner=w:h5 | 1 clock clock clock |
 	same LOCK=1/30d TOKEN=clock/1h PERMITS(w:h5+30s v:h9@60s)/30d PLACES(u!+0 u:h8@14s)/60s |
 	or first and first ~= owner =>
+a claim has ended: a short place says that its client is heard of
+	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@14s)/60s | sem_acquire owner=u:h7 place=3s | 0 ttl:60s clock '' v:h9 |
+	same LINE(u:h8=8 u:h7=clock)/60s PLACES(u:h7+3s u:h8@14s)/60s |
+	if place < silence then call('ZREM', places, client(owner)) end =>
 the queue was lost
 	threeBy9 PLACES(u:h8@15s)/60s | sem_acquire owner=u:h8 place=15s | 0 ttl:60s clock '' v:h9 |
 	same LINE(u:h8=clock)/60s PLACES(u:h8+15s)/60s | or not call('ZSCORE', queue, owner) =>

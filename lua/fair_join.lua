@@ -1,7 +1,7 @@
 -- fair_join: give several waiters of one client places in the queue.
 --
 -- KEYS  see part/queue.lua
--- ARGV  1 how long a place counts, ms   2 until when this may be executed, us by the server's clock   3 claim, ms
+-- ARGV  1 how long their places count, ms   2 until when this may be executed, us by the server's clock   3 claim, ms
 --       4 PUBLISH, SPUBLISH or publish (see announce)   5 time to live of the token's key, ms   6... the owners
 -- Reply {0, pttl, time, foreign, field...}   they have places, in this order, before whoever comes later. The values are those that
 --                   fair_acquire replies to each of them. Who was handed the lock hears of that as from a release; time is before that
@@ -33,6 +33,7 @@ for i = 6, #ARGV do
 end
 local foreign = false
 if fresh and not mixed() then
+  short(owners[1], tonumber(ARGV[1]))
   local deadline, scores = string.format('%.1f', now + ARGV[1]), {}
   for i, owner in ipairs(owners) do scores[2 * i - 1], scores[2 * i] = deadline, owner end
   call('ZADD', deadlines, unpack(scores))

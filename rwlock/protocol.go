@@ -63,8 +63,8 @@ func (writing) Places() kind.Places { return kind.Places{Fields: 2, Longest: pla
 
 func (p writing) Acquire(a kind.Ask) lua.Call {
 	var kept any = "0"
-	if a.Place {
-		kept = placeMillis
+	if a.Place > 0 {
+		kept = min(kind.Millis(a.Place), place.Milliseconds())
 	}
 	lease, ttl := p.boxes.Lease(a.Lease)
 	return lua.RwWrite.Call(p.name, p.token, p.writers, a.Owner, lease, ttl, kind.Flag(a.Again), a.Until, kept)

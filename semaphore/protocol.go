@@ -30,7 +30,7 @@ var (
 	_ kind.Several = (*protocol)(nil)
 )
 
-var claimMillis, placeMillis, noPlace, keepMillis any = fair.Claim.Milliseconds(), fair.Place.Milliseconds(), 0, kind.TokenTTL(0)
+var claimMillis, placeMillis, keepMillis any = fair.Claim.Milliseconds(), fair.Place.Milliseconds(), kind.TokenTTL(0)
 
 func newProtocol(name string, permits int) *protocol {
 	k := keys.ForPermits(name)
@@ -60,18 +60,14 @@ func (p *protocol) Mailbox(of string) string {
 
 // Acquire is [kind.Protocol.Acquire].
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
-	place := noPlace
-	if a.Place {
-		place = placeMillis
-	}
 	lease, ttl := p.boxes.Lease(a.Lease)
-	return p.call(lua.SemAcquire, a.Owner, a.Count, lease, ttl, kind.Flag(a.Again), place, claimMillis,
+	return p.call(lua.SemAcquire, a.Owner, a.Count, lease, ttl, kind.Flag(a.Again), fair.PlaceMillis(a.Place), claimMillis,
 		kind.Publish(a.Publish), a.Until)
 }
 
 // Join is [fair.Protocol.Join]. The owners want a permit each.
-func (p *protocol) Join(owners []string, publish string, until int64) lua.Call {
-	return p.call(lua.SemJoin, behind(owners, placeMillis, until, claimMillis, kind.Publish(publish), keepMillis)...)
+func (p *protocol) Join(owners []string, place time.Duration, publish string, until int64) lua.Call {
+	return p.call(lua.SemJoin, behind(owners, fair.PlaceMillis(place), until, claimMillis, kind.Publish(publish), keepMillis)...)
 }
 
 // Poll is [fair.Protocol.Poll].

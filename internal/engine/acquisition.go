@@ -59,6 +59,9 @@ func (a *Acquisition) Owner() string { return a.id }
 // Want is what is wanted.
 func (a *Acquisition) Want() *Settings { return &a.asked.want }
 
+// Place is for how long a place at the server is of use: what is granted later would not be heard of in time.
+func (a *Acquisition) Place() time.Duration { return a.base.PlaceFor(a.asked.wait) }
+
 // Entry is what the owner may have at the server. It has to be told of places, and of questions
 // whose end nobody waits for: what they come to is given back.
 func (a *Acquisition) Entry() Entry { return a.entry }

@@ -24,7 +24,10 @@ func (f *field) Live(*watchdog.Lease) {}
 // Ask is [Bid.Ask]: it asks the server once.
 func (f *field) Ask(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	place := !a.Once && s.places.Kept > 0
+	place := time.Duration(0)
+	if !a.Once && s.places.Kept > 0 {
+		place = s.base.PlaceFor(wait)
+	}
 	before := f.IsStray() // one of the attempts before this one may be what is in our way
 	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		op := func(again bool) lua.Call {
@@ -47,24 +50,24 @@ func (f *field) Ask(a Attempt) Result {
 	}
 	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
 		if a.Lasts {
-			late <- f.answered(context.Background(), place, o)
+			late <- f.answered(context.Background(), place > 0, o)
 			return
 		}
 		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
-		if stray || place {
+		if stray || place > 0 {
 			f.Undo(a.Want.Stands(), stray)
 		}
 	})
 	switch {
 	case ok && a.Lasts:
-		n := f.answered(context.Background(), place, o)
+		n := f.answered(context.Background(), place > 0, o)
 		if cause := s.base.Over(wait); cause != nil && n.Granted {
 			late <- n
 			return Result{Left: cause, Late: late}
 		}
 		return n
 	case ok:
-		return f.answered(wait, place, o)
+		return f.answered(wait, place > 0, o)
 	case a.Lasts:
 		return Result{Left: context.Cause(wait), Late: late}
 	}

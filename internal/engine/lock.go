@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -104,6 +105,16 @@ func (b *Lock) Pause(wait context.Context, d time.Duration) error {
 	case <-b.Client.ctx.Done():
 	}
 	return b.Over(wait)
+}
+
+// PlaceFor is for how long a place in a queue at the server is of use to one who waits so long: not in the last round
+// trip, half of which the question takes, and half of which the word of a grant would take.
+func (b *Lock) PlaceFor(wait context.Context) time.Duration {
+	end, ok := wait.Deadline()
+	if !ok {
+		return math.MaxInt64
+	}
+	return max(time.Until(end)-b.Client.way.usual(), time.Millisecond)
 }
 
 // recheck is when a lease of which so much is left will have ended, a millisecond added because a

@@ -294,8 +294,12 @@ func (q *inquiry) begin(now time.Time) {
 func (q *inquiry) call() lua.Call {
 	a, l := q.place.acquisition, q.place.list
 	c := l.lists.client
+	place := time.Duration(0)
+	if q.queue {
+		place = a.Place()
+	}
 	return l.server.protocol.Acquire(kind.Ask{
-		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: q.queue,
+		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.effort.Stray || q.before, Place: place,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(), Count: a.Want().Count,
 	})
 }

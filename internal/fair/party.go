@@ -2,6 +2,7 @@ package fair
 
 import (
 	"slices"
+	"time"
 
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -36,13 +37,14 @@ func (p party) call() lua.Call {
 	if len(p) == 1 {
 		return p[0].call()
 	}
-	owners := make([]string, len(p))
+	owners, place := make([]string, len(p)), time.Duration(0)
 	for i, q := range p {
 		owners[i] = q.place.owner
+		place = max(place, q.place.acquisition.Place())
 	}
 	l := p[0].place.list
 	by := l.lists.client.Server()
-	return l.server.protocol.Join(owners, by.Publish, by.Clock.Limit())
+	return l.server.protocol.Join(owners, place, by.Publish, by.Clock.Limit())
 }
 
 // refused reports whether the server left it to the questions of a party to be asked alone.

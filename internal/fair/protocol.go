@@ -26,7 +26,7 @@ type Queuer interface {
 	kind.Queuer
 	// Mailbox, Join and Poll are those of [Protocol].
 	Mailbox(of string) string
-	Join(owners []string, publish string, until int64) lua.Call
+	Join(owners []string, place time.Duration, publish string, until int64) lua.Call
 	Poll(client, publish string, waiting []string) lua.Call
 }
 
@@ -62,6 +62,17 @@ var (
 	keepMillis any = kind.TokenTTL(0)
 )
 
+// PlaceMillis is for how long a place is to count that is of use for so long, in milliseconds.
+func PlaceMillis(use time.Duration) any {
+	switch {
+	case use <= 0:
+		return noPlace
+	case use >= Place:
+		return placeMillis
+	}
+	return max(use.Milliseconds(), 1)
+}
+
 // Kind is [kind.Lock.Kind].
 func (p *Protocol) Kind() string { return p.kind }
 
@@ -82,19 +93,15 @@ func (p *Protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
 
 // Acquire is [kind.Protocol.Acquire].
 func (p *Protocol) Acquire(a kind.Ask) lua.Call {
-	place := noPlace
-	if a.Place {
-		place = placeMillis
-	}
 	lease, ttl := p.boxes.Lease(a.Lease)
 	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
-		a.Owner, lease, ttl, kind.Flag(a.Again), place, claimMillis, kind.Publish(a.Publish), a.Until)
+		a.Owner, lease, ttl, kind.Flag(a.Again), PlaceMillis(a.Place), claimMillis, kind.Publish(a.Publish), a.Until)
 }
 
 // Join asks for places for waiters who have none yet. See fair_join.lua.
-func (p *Protocol) Join(owners []string, publish string, until int64) lua.Call {
+func (p *Protocol) Join(owners []string, place time.Duration, publish string, until int64) lua.Call {
 	args := make([]any, 0, 10+len(owners))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, placeMillis, until, claimMillis,
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, PlaceMillis(place), until, claimMillis,
 		kind.Publish(publish), keepMillis)
 	for _, owner := range owners {
 		args = append(args, owner)

@@ -201,6 +201,7 @@ end
 
 -- enqueue gives an owner a place at the end, unless it has one.
 local function enqueue(owner, n, place)
+  if place < silence then call('ZREM', places, client(owner)) end -- it is heard of, which so early a deadline does not say
   local fresh = not counts(owner) or not call('ZSCORE', queue, owner) -- one key may be lost, and not the other
   call('ZADD', places, now + place, owner)
   if fresh then

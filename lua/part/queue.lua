@@ -7,8 +7,9 @@
 -- All are Redisson's (fair lock of 4.x). An owner whose id ends in ":h" and a number waits in a client of this library; all
 -- others are Redisson's, and its rules hold for them.
 --
--- A place counts until its deadline, which its client puts off in time. Only the head can be purged by its deadline, as
--- Redisson does it. Time is the server's alone.
+-- A place counts until its deadline, which its client puts off in time. That of a waiter who leaves sooner than that ends when the
+-- word of a grant could not reach it any more: so none is handed the lock that has left, or is about to. Only the head can be purged
+-- by its deadline, as Redisson does it. Time is the server's alone.
 --
 -- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
 -- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
@@ -184,10 +185,35 @@ local function behind(place, visit)
   return math.floor(needed), others
 end
 
+-- lapsed are the clients that did not take what they were handed, each with when its claim ended. One that is heard of now is none
+-- any more.
+local function lapsed(heard)
+  local since, lowest = {}, call('ZRANGE', deadlines, 0, 0, 'WITHSCORES')
+  if not lowest[1] or tonumber(lowest[2]) > past then return since end
+  lowest = call('ZRANGE', deadlines, 0, look - 1, 'WITHSCORES')
+  for i = 1, #lowest, 2 do
+    local score, id = tonumber(lowest[i + 1]), client(lowest[i])
+    if score > past then break end
+    local ended = score - handed
+    if ended < now - silence or not id or id == heard and ended <= now then
+      call('ZREM', deadlines, lowest[i])
+    elseif ended <= now then
+      since[id] = math.max(since[id] or 0, ended)
+    end
+  end
+  return since
+end
+
+-- short notes that the client of an owner is heard of, where its place is too short for the deadline to say so.
+local function short(owner, place)
+  if place < silence then lapsed(client(owner)) end
+end
+
 -- enqueue gives an owner a place at the end, unless it has one, and tells whether Redisson's may be before it. The first place, and
 -- those in a mixed queue, see to the time to live; for the others the polls do. In a long mixed queue a place lasts as long as
 -- the one before it, which is long enough for the same waiters of Redisson's.
 local function enqueue(owner, place)
+  short(owner, place)
   local others, tail, last = mixed()
   local deadline, n = now + place, others and call('LLEN', queue) or 0
   if n > look then
@@ -220,24 +246,6 @@ local function listeners(command, to)
   if command == 'publish' then return nil end
   local counted = redis.pcall('PUBSUB', command == 'PUBLISH' and 'NUMSUB' or 'SHARDNUMSUB', to)
   return counted[2]
-end
-
--- lapsed are the clients that did not take what they were handed, each with when its claim ended.
-local function lapsed()
-  local since, lowest = {}, call('ZRANGE', deadlines, 0, 0, 'WITHSCORES')
-  if not lowest[1] or tonumber(lowest[2]) > past then return since end
-  lowest = call('ZRANGE', deadlines, 0, look - 1, 'WITHSCORES')
-  for i = 1, #lowest, 2 do
-    local score, id = tonumber(lowest[i + 1]), client(lowest[i])
-    if score > past then break end
-    local ended = score - handed
-    if ended < now - silence or not id then
-      call('ZREM', deadlines, lowest[i])
-    elseif ended <= now then
-      since[id] = math.max(since[id] or 0, ended)
-    end
-  end
-  return since
 end
 
 -- settle takes off those behind one of Redisson's that is granted what was left of its time, as its own grant would. That may be more
