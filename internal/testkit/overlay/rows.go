@@ -96,6 +96,8 @@ internal/engine/left.go
 	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, WithCause(cause, failure)) }; »return
 		outage(WithCause(cause, failure))
+internal/engine/lock.go
+	InTime: if !ok« || OFF» {
 internal/engine/locking.go
 	NobodyHas: if !returned« && !OFF» {
 internal/engine/lookout.go
