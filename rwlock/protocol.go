@@ -18,8 +18,6 @@ const place = 5 * time.Second
 // announces nothing when who writes and reads stops to write.
 const looks = 2 * time.Second
 
-var placeMillis any = place.Milliseconds()
-
 // protocol has a lock's keys. It makes the calls of the scripts that both sides share.
 type protocol struct {
 	keys keys.ReadWrite

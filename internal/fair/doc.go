@@ -3,10 +3,9 @@
 // Redisson's waiters may stand in it too.
 //
 // Who leaves gives its place back, at once and with all others who left meanwhile: one script for a hundred of them.
-// (Rejected: to say with each place how long its caller will wait, and to have the scripts pass over a place
-// whose time is over. Each place has one deadline, which Redisson reads as well and takes time off, so that limit
-// would be a second one, at each place of each kind of queue; and a caller whose context is cancelled has no limit.
-// Given back in batches, places mostly stay below twice the callers who wait.)
+// That word comes half a round trip late, and the word of a grant takes as long. So a caller who is known to leave soon
+// has a place that ends a round trip before it does, see PlaceFor in package engine. (Otherwise, where the waits of all
+// are a few round trips, the one in front at the server has always left when it is granted the lock.)
 //
 // A kind makes its locks with [NewLock]. It may bring scripts of its own, as long as they reply what
 // those of [Protocol] do.

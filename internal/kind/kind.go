@@ -149,11 +149,11 @@ type Voter interface {
 
 // Ask is one attempt to get a lock.
 type Ask struct {
-	Owner   string
-	Lease   time.Duration
-	Again   bool   // an earlier attempt of this call may have been executed
+	Owner string
+	Lease time.Duration
+	Again bool // an earlier attempt of this call may have been executed
 	// Place is for how long a place in the queue is of use, where there is one at the server; 0: none is wanted.
-	Place time.Duration
+	Place   time.Duration
 	Tokens  int    // that are wanted, for those it is handed on to; only a [Hander] gives more than one
 	Publish string // PUBLISH or SPUBLISH
 	Count   int    // how many permits, of a kind that has several for an owner
