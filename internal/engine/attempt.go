@@ -34,6 +34,9 @@ func (g *grant) uncount() {
 	}
 }
 
+// isAwaited reports whether somebody waits for the lock in this client.
+func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
+
 // others is how many tokens to ask for, more than one if the lock may be handed on, and whether somebody stands behind
 // who may have what this attempt is granted. (Nobody may have it where the same owner may be granted another side: to
 // the server, both are one.)

@@ -30,9 +30,6 @@ func (g *grant) handOff() (ended, ask bool) {
 // mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
 func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
 
-// isAwaited reports whether somebody waits for the lock in this client.
-func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
-
 // mayStay reports whether the lock may stay with this client. More than half of the lease has to be
 // left: where renewals fail, the lock goes back to the server before its lease is nearly over. A
 // lease that is longer at the server than the next holder asks for does not stay. Nor does a lock
