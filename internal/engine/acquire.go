@@ -46,8 +46,9 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	}
 	// The request has the turn of the new grant, and passes the turn on in any case. If the lock is
 	// not granted, the front place is passed on too. An attempt that goes on has both until it ends.
+	goesOn := false
 	defer func() {
-		if g.late == nil {
+		if !goesOn {
 			g.endOp()
 		}
 		g.uncount()
@@ -84,8 +85,8 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		g.mu.Lock()
 		g.atLeast = 0 // nothing has run under it
 		g.mu.Unlock()
-		if g.late != nil {
-			g.base.Client.tasks.Often(func() { g.bequeath(err) })
+		if goesOn = g.late != nil; goesOn {
+			g.bequeath(err)
 		} else {
 			g.finish(err, false)
 		}

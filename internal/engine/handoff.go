@@ -194,13 +194,15 @@ func (g *grant) passOn(h *Hold, reason error) {
 // front is the one who leaves next. It would always have less than a round trip left to ask in, and what it leaves
 // would be in the way of the next one's attempt.)
 func (g *grant) bequeath(reason error) {
-	defer g.endOp()
-	n := <-g.late
-	if n.Refused {
-		g.denied(n.Sent, n.By)
-	} else if h, _ := g.conclude(n); h != nil {
-		g.tenure.disuse()
-		g.passOn(h, reason)
-	}
-	g.finish(reason, false)
+	g.base.Client.tasks.Often(func() {
+		defer g.endOp()
+		n := <-g.late
+		if n.Refused {
+			g.denied(n.Sent, n.By)
+		} else if h, _ := g.conclude(n); h != nil {
+			g.tenure.disuse()
+			g.passOn(h, reason)
+		}
+		g.finish(reason, false)
+	})
 }
