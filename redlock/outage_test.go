@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
@@ -267,4 +268,42 @@ func TestHandOffAndOutage(t *testing.T) {
 	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 	l.masters[1].Resume()
 	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
+}
+
+// asksForItself has the masters say nothing to one in front, who leaves, and returns how many votes the next one asks for
+// while it waits so long.
+func asksForItself(t *testing.T, wait time.Duration) int {
+	l := newLab(t, 3)
+	name := uniqueName(t)
+	p, h := l.versed(nil), lock(t, l.party(nil).mutex(name))
+	m := p.mutex(name, redlock.MasterTimeout(patience))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	first := begin(ctx, t, m.Lock)
+	eventually(t, "it listens", func() bool { return l.listeners(name, 0) == 1 })
+	queued := func() int { return kindtest.Goroutines("queue.(*Ticket).Wait(") }
+	before := queued()
+	next := begin(t.Context(), t, m.Lock, holdfast.Wait(wait))
+	eventually(t, "the next one waits", func() bool { return queued() > before })
+	asked := p.votes()
+	for _, proxy := range p.proxies {
+		proxy.On(isVote, 1, faultproxy.HoldReply)
+		defer proxy.Clear()
+	}
+	unlock(t, h)
+	eventually(t, "it asks", func() bool { return p.votes() > asked })
+	cancel()
+	require.ErrorIs(t, first.Err(), context.Canceled)
+	asked = p.votes()
+	if h, err := next.Result(); err == nil {
+		unlock(t, h)
+	}
+	return p.votes() - asked
+}
+
+// TestNextAsksWhereMastersAreSilent: what is under way for one who has left is not waited for where the masters are silent.
+func TestNextAsksWhereMastersAreSilent(t *testing.T) {
+	require.Positive(t, asksForItself(t, 5*time.Second))
+	t.Cleanup(defence.LateFor.Without(t))
+	eventually(t, "control: it waits for its turn in vain", func() bool { return asksForItself(t, time.Second) == 0 })
 }

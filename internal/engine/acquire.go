@@ -21,7 +21,6 @@ func (g *grant) queueUp(r *request) Place {
 	if w := g.base.waiter(); w != nil && !r.once && w.Crowded() && g.prepare() == nil {
 		return w.Join((*Acquisition)(g)) // which shares what the others know
 	}
-	g.share(&Note{})
 	switch {
 	case g.base.traits.Together, g.base.traits.Queues: // who shares it lines up only if refused, see lineUp
 	case r.once:
@@ -31,7 +30,8 @@ func (g *grant) queueUp(r *request) Place {
 		if r.place, front = q.Enter(key, g); r.place == nil {
 			g.front = true
 		} else if ahead, _ := front.(*grant); ahead != nil {
-			g.share(ahead.noted())
+			note, _ := ahead.noted()
+			g.share(note)
 			ahead.call()
 		} // others see the grant from now on
 	}

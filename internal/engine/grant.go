@@ -48,13 +48,13 @@ type grant struct {
 	// leaves by its context.
 	turn chan struct{}
 
-	slow  time.Duration // when an answer first came too late, by sinceStart; 0: none did. Of the goroutine that acquires
-	known int           // how many answers there were in its note before it was wanted; of the goroutine that acquires
+	slow time.Duration // when an answer first came too late, by sinceStart; 0: none did. Of the goroutine that acquires
 
 	mu sync.Mutex // guards the rest; never held over a network call
-	// note is what is known of the lock: its own, or that of others who want the lock. Nil before it is
-	// wanted; written by the goroutine that acquires.
+	// note is what is known of the lock: its own, or that of others who want the lock. Written by the
+	// goroutine that acquires.
 	note  *Note
+	known int // how many answers there were in it before the lock was wanted
 	live  bool
 	ended error // why, nil before the end
 	// told is that somebody was told of those who wait for it.
@@ -81,7 +81,7 @@ type grant struct {
 
 // newGrant makes a grant whose turn is the request's.
 func newGrant(b *Lock, o *owner, id string, r *request) *grant {
-	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart()}
+	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart(), note: &Note{}}
 }
 
 func (g *grant) isLive() bool {

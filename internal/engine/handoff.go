@@ -195,14 +195,39 @@ func (g *grant) passOn(h *Hold, reason error) {
 // would be in the way of the next one's attempt.)
 func (g *grant) bequeath(reason error) {
 	g.base.Client.tasks.Often(func() {
-		defer g.endOp()
-		n := <-g.late
-		if n.Refused {
-			g.denied(n.Sent, n.By)
-		} else if h, _ := g.conclude(n); h != nil {
-			g.tenure.disuse()
-			g.passOn(h, reason)
+		limit := max(lateFor, 2*g.base.Client.way.usual())
+		timer := time.NewTimer(limit)
+		defer timer.Stop()
+		select {
+		case n := <-g.late:
+			if n.Refused {
+				g.denied(n.Sent, n.By)
+			} else if h, _ := g.conclude(n); h != nil {
+				g.tenure.disuse()
+				g.passOn(h, reason)
+			}
+			g.finish(reason, false)
+			g.endOp()
+		case <-timer.C:
+			g.disown(reason)
 		}
-		g.finish(reason, false)
 	})
+}
+
+// lateFor is how long an attempt goes on at most for those behind, where a round trip does not take longer. Then the
+// servers are taken to be silent, and the next one asks for itself, and is told what comes of that.
+const lateFor = 250 * time.Millisecond
+
+// disown gives back what comes of an attempt that nobody waits for any more.
+func (g *grant) disown(reason error) {
+	if g.entry != nil {
+		g.entry.MarkStray()
+	}
+	g.finish(reason, false)
+	g.endOp()
+	if n := <-g.late; n.Granted {
+		e := g.bid.Entry()
+		e.MarkStray()
+		e.Abandon(Nothing, g.asked.want.Stands())
+	}
 }

@@ -19,17 +19,17 @@ func (g *grant) denied(sent time.Time, by remote.Blocker) {
 
 // share has the grant know what others of this client know who want the same lock.
 func (g *grant) share(n *Note) {
-	g.known = n.answers()
+	known := n.answers()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.note = n
+	g.note, g.known = n, known
 }
 
-// noted is the grant's note, for other goroutines.
-func (g *grant) noted() *Note {
+// noted is the grant's note, for other goroutines, and how many answers there were in it before the lock was wanted.
+func (g *grant) noted() (n *Note, known int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.note
+	return g.note, g.known
 }
 
 // left is the error of a caller that stopped waiting because of cause. A nil cause means that the
@@ -39,7 +39,8 @@ func (g *grant) left(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
 	}
-	said, news, failure := g.note.since(g.known)
+	note, known := g.noted()
+	said, news, failure := note.since(known)
 	silent := g.base.backend.Silent(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
 	if id, held := g.heldHere(); held && !news {
 		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true

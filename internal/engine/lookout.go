@@ -217,7 +217,8 @@ func (g *grant) inTheWay() (owner string, here *grant) {
 			return id, front
 		}
 	}
-	return g.noted().Said().Owner, nil
+	note, _ := g.noted()
+	return note.Said().Owner, nil
 }
 
 // learnLabels asks who the clients are that others of this one wait for, if this one has a label: for

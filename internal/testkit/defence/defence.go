@@ -90,6 +90,7 @@ var (
 	LatePass  Switch // a lock is not handed on after a question that may reach the server late, and release it there
 	HandBack  Switch // who is handed the lock when leaving hands it on, or back
 	Outlast   Switch // what is under way for who leaves goes on for those behind
+	LateFor   Switch // but not for long where the servers are silent
 	InTime    Switch // a place in a queue ends before a grant comes too late for its caller
 
 	// Of locks that a client keeps without a holder.

@@ -68,6 +68,7 @@ var controls = map[string]string{
 	"LatePass":  "integration_test/controls.TestControls/a late pass finds nobody",
 	"HandBack":  "integration_test/controls.TestControls/who leaves hands back",
 	"Outlast":   "rlock.TestWhatIsUnderWayGoesOn",
+	"LateFor":   "redlock.TestNextAsksWhereMastersAreSilent",
 	"InTime":    "integration_test/simulation.TestImpatience/fairlock, one client",
 
 	"KeptCalled": "internal/testkit/memory.TestKeepControls/who calls while it is idle gets it",

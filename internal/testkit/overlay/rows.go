@@ -75,6 +75,7 @@ internal/engine/handoff.go
 	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
+	LateFor: «if OFF { limit = time.Hour }; »timer := time.NewTimer(limit)
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.story.endLater(h.ending(sinceStart(), reason, nil))
