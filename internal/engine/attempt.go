@@ -96,17 +96,22 @@ func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
 	if n.Refused && g.refusedByItself(n.By.Owner) {
 		return nil, 0, g.base.selfish()
 	}
-	if n.Refused && n.Unknown != nil {
-		g.asked.contended = true
-		g.note.failed.Store(&n.Unknown)
-		return nil, n.Again, nil
-	}
 	if n.Refused {
-		g.denied(n.Sent, n.By)
-		return nil, n.Again, n.By.Mistake(g.base.Key.Name)
+		return nil, n.Again, g.refused(n)
 	}
 	h, err := g.conclude(n)
 	return h, 0, err
+}
+
+// refused notes what a refusal says. It returns an error if waiting would not end.
+func (g *grant) refused(n Result) error {
+	if n.Unknown != nil {
+		g.asked.contended = true
+		g.note.failed.Store(&n.Unknown)
+		return nil
+	}
+	g.denied(n.Sent, n.By)
+	return n.By.Mistake(g.base.Key.Name)
 }
 
 // attemptOnce is the first attempt, which is the only one of who asks once.

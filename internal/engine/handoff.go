@@ -201,7 +201,7 @@ func (g *grant) bequeath(reason error) {
 		select {
 		case n := <-g.late:
 			if n.Refused {
-				g.denied(n.Sent, n.By)
+				_ = g.refused(n) // the next one is told itself
 			} else if h, _ := g.conclude(n); h != nil {
 				g.tenure.disuse()
 				g.passOn(h, reason)

@@ -8,8 +8,8 @@
 -- others are Redisson's, and its rules hold for them.
 --
 -- A place counts until its deadline, which its client puts off in time. That of a waiter who leaves sooner than that ends when the
--- word of a grant could not reach it any more: so none is handed the lock that has left, or is about to. Only the head can be purged
--- by its deadline, as Redisson does it. Time is the server's alone.
+-- word of a grant could not reach it any more, unless it was put off: so few are handed the lock that have left, or are about to.
+-- Only the head can be purged by its deadline, as Redisson does it. Time is the server's alone.
 --
 -- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
 -- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
