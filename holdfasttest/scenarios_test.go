@@ -280,7 +280,7 @@ var occupied = map[string]scenario{
 		p.note("try: %s", what(err))
 		_, err = l.Lock(context.Background(), holdfast.Wait(moment))
 		p.note("wait: %s, held %s", what(err), p.held())
-		eventually(p.T, "who has given up has left", func() bool { return p.seen().Waiters <= 0 })
+		eventually(p.T, "who has given up has left", func() bool { return p.seen().Waiters <= 0 && len(p.seen().Queue) == 0 })
 		p.look(p.client(nil), nil)
 		got := make(chan *holdfast.Hold, 1)
 		go func() {

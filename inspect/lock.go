@@ -135,7 +135,7 @@ const (
 	WrongType    Trouble = "wrong-type"    // a key beside the lock is of a type that it cannot have
 	BadToken     Trouble = "bad-token"     // the token's key holds no token
 	NoToken      Trouble = "no-token"      // an owner of this library has the lock, and its token is gone
-	DeadQueue    Trouble = "dead-queue"    // there are waiters, and none of them is alive
+	DeadQueue    Trouble = "dead-queue"    // there are waiters, and none of their clients is alive
 	Unreadable   Trouble = "unreadable"    // the server refused to show it
 	TwoSpellings Trouble = "two-spellings" // "a" and "{a}" are two keys with one token
 )

@@ -25,9 +25,10 @@ func (r *reply) problems(l *Lock) (list []Problem) {
 }
 
 // deadQueue adds the problem of a queue in which nobody is alive. It is known last: in a cluster other
-// nodes may know who listens.
+// nodes may know who listens. A client that listens is alive, also where a place has ended: its caller has just left.
 func (l *Lock) deadQueue() {
-	if len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, Waiter.Alive) && (!l.More || l.Waiters == 0) {
+	alive := func(w Waiter) bool { return w.Alive() || w.Listening > 0 }
+	if len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, alive) && (!l.More || l.Waiters == 0) {
 		l.Problems = append(l.Problems, Problem{DeadQueue, fmt.Sprintf("%d wait, and none of them is alive: their places end by themselves, "+
 			"within a minute without a word of their clients; Redisson's within 5 minutes each", len(l.Queue))})
 	}
