@@ -118,20 +118,26 @@ nothing there
 	nothing | fair_poll | 1 -2 clock '' '' '' '' | nothing | whose() or '' => whose() or 'nobody'
 no place
 	heldByX WAITING(c:h2@60s)/8000s | fair_poll c:h1 c:h2 c:h3 | 1 ttl:10s clock x:h1 '' '' '' c:h1 c:h3 | same |
-	missing[#missing + 1] = ARGV[i] =>
+	missing[#missing + 1] = owner =>
+a place of no more use than a caller stays
+	heldByX WAITING(c:h1@5s c:h2@5s c:h3@5s)/8000s | fair_poll place=7s c:h1 3000 c:h2 9000 c:h3 | 1 ttl:10s clock x:h1 '' '' '' |
+	same WAITING(c:h1+7s c:h2@5s c:h3+9s)/8000s | place = tonumber(owner) => place = place or tonumber(owner)
+its client is heard of, however soon its callers leave
+	heldByX WAITING(d:h1@60s c:h1@14s c:h2!@-500)/8000s | fair_poll place=3s c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
+	same WAITING(d:h1@60s c:h1@14s)/8000s | lapsed(id)\nlocal => local
 places put off
 	heldByX WAITING(c:h1@5s d:h1@5s c:h2@9s c:h3@5s)/8000s LISTEN(c d) | fair_poll c:h1 c:h2 |
 	1 ttl:10s clock x:h1 '' 1 '' | same WAITING(c:h1+15s d:h1@5s c:h2+15s c:h3@5s)/8000s |
-	if deadline < latest then call('ZADD' => if false then call('ZADD'
+	if deadline < later then call('ZADD' => if false then call('ZADD'
 a place that ends late enough
 	heldByX WAITING(c:h1@60s)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' | same |
-	if deadline < latest then call('ZADD' => if true then call('ZADD'
+	if deadline < later then call('ZADD' => if true then call('ZADD'
 time to live put off
 	heldByX WAITING(c:h1@5s)/30s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' | same WAITING(c:h1+15s)/3615s |
-	if latest > 0 then limit(latest) end =>
+	if next(asked) then limit(now + silence) end =>
 no places to put off
 	heldByX WAITING(c:h1@5s)/30s | fair_poll | 1 ttl:10s clock x:h1 '' '' '' | same |
-	if latest > 0 then limit(latest) end => limit(now + place)
+	if next(asked) then limit(now + silence) end => limit(now + silence)
 repair of a queue without deadlines
 	heldByX ORDER[d:h1 c:h2 e:h1]/8000s ENDS(d:h1@60s)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' c:h1 |
 	same -ENDS -ORDER WAITING(d:h1@60s)/8000s |
@@ -167,10 +173,10 @@ key of another type
 	if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then => call('DEL', name)\nif false then
 queue of another type
 	heldByX ORDER=text/20s | fair_poll c:h1 | !WRONGTYPE | same |
-	local id, place = ARGV[1], tonumber(ARGV[5]) => local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL', queue)
+	local id = ARGV[1] => local id = ARGV[1]\ncall('DEL', queue)
 deadlines of another type
 	heldByX ENDS=text/20s | fair_poll c:h1 | !WRONGTYPE | same |
-	local id, place = ARGV[1], tonumber(ARGV[5]) => local id, place = ARGV[1], tonumber(ARGV[5])\ncall('DEL',
+	local id = ARGV[1] => local id = ARGV[1]\ncall('DEL',
 	  deadlines)
 token of another type
 	TOKEN[x]/20s WAITING(c:h1@60s)/8000s | fair_poll | !WRONGTYPE | same |
@@ -198,6 +204,10 @@ behind Redisson's
 	heldByX WAITING(r:7@310s c:h1@5000.5)/8000s LISTEN(r:7 c) | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' 1 '' |
 	same WAITING(r:7@310s c:h1@325000.5)/8000s |
 	return math.min(math.max(foreignWait => return 0 * math.min(math.max(foreignWait
+behind Redisson's, of no more use than its caller stays
+	heldByX WAITING(r:7@310s c:h1@5000.5)/8000s | fair_poll place=3s c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
+	same WAITING(r:7@310s c:h1@313000.5)/8000s |
+	if asked[owner] then needed = needed - silence + use[owner] end =>
 behind Redisson's that has waited for long
 	heldByX WAITING(r:7@30s c:h1@45000.5)/8000s | fair_poll c:h1 | 1 ttl:10s clock x:h1 '' '' '' |
 	same WAITING(r:7@30s c:h1+315000.5)/8000s | local foreignWait = 300000 => local foreignWait = 0

@@ -164,7 +164,11 @@ its lease has ended
 var semPollRows = table(`
 places are kept
 	threeBy9 line8 LISTEN(permits:u) | sem_poll place=40s u:h8 u:h6 | 1 ttl:60s clock v:h9 '' 1 '' u:h6 |
-	same LINE(u:h8=8)/160s PLACES(u:h8+40s)/160s | missing[#missing + 1] = ARGV[i] =>
+	same LINE(u:h8=8)/160s PLACES(u:h8+40s)/160s | missing[#missing + 1] = owner =>
+a place of no more use than its caller stays
+	threeBy9 LINE(u:h8=8 u:h6=9)/60s PLACES(u:h8@2s u:h6@2s)/60s | sem_poll place=7s u:h8 3000 u:h6 |
+	1 ttl:60s clock v:h9 '' '' '' | same LINE(u:h8=8 u:h6=9)/60s PLACES(u:h6+3s u:h8+7s)/60s |
+	place = tonumber(owner) => place = place or tonumber(owner)
 what is free is handed out
 	oneBy9 line8wide | sem_poll | 1 ttl:2s clock u:h8 '' '' '' u:h8 |
 	LOCK=0/30d TOKEN=clock/1h PERMITS(u:h8+2s u:h8/2+2s v:h9@60s)/30d PLACES(u:h8!+0)/60s |

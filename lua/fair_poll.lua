@@ -2,7 +2,7 @@
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 client's id   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
---       5 how long a place counts, ms   6... owners of the client that wait
+--       5... for how long places are of use, ms, and the owners of the client whose places these are; and so on
 -- Reply {1, pttl, time, holder, called, heard, far, missing...}
 --         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does, how many
 --         fields there are if it is no lock
@@ -14,7 +14,7 @@
 
 -- include queue
 
-local id, place = ARGV[1], tonumber(ARGV[5])
+local id = ARGV[1]
 if call('LLEN', queue) ~= call('ZCARD', deadlines) - call('ZCOUNT', deadlines, '-inf', past) then
   local queued = {}
   for _, owner in ipairs(call('LRANGE', queue, 0, -1)) do
@@ -28,29 +28,36 @@ if call('LLEN', queue) ~= call('ZCARD', deadlines) - call('ZCOUNT', deadlines, '
     if not ends(owner) then call('LREM', queue, 0, owner) end
   end
 end
-local missing, asked, latest = {}, {}, 0
-for i = 6, #ARGV do
-  local deadline = ends(ARGV[i])
-  if deadline and deadline >= cancelled then
-    asked[ARGV[i]] = deadline
+local missing, asked, use, place = {}, {}, {}, nil
+for i = 5, #ARGV do
+  local owner = ARGV[i]
+  if tonumber(owner) then
+    place = tonumber(owner)
   else
-    missing[#missing + 1] = ARGV[i]
+    local deadline = ends(owner)
+    if deadline and deadline >= cancelled then
+      asked[owner], use[owner] = deadline, place
+    else
+      missing[#missing + 1] = owner
+    end
   end
 end
+lapsed(id)
 local first = call('LINDEX', queue, 0)
 if first and (mixed() or not client(first) or (ends(first) or 0) % 1 > 0) then
-  behind(place, function(owner, deadline, needed)
+  behind(silence, function(owner, deadline, needed)
+    if asked[owner] then needed = needed - silence + use[owner] end
     local room = deadline >= cancelled and deadline % 1 > 0
     if asked[owner] and deadline < needed or room and deadline > needed then put(owner, needed) end
     asked[owner] = nil
     return room and math.max(0, math.floor(deadline) - math.floor(needed)) or 0
   end)
 end
+if next(asked) then limit(now + silence) end
 for owner, deadline in pairs(asked) do
-  latest = now + place
-  if deadline < latest then call('ZADD', deadlines, string.format('%.1f', latest + deadline % 1), owner) end
+  local later = now + use[owner]
+  if deadline < later then call('ZADD', deadlines, string.format('%.1f', later + deadline % 1), owner) end
 end
-if latest > 0 then limit(latest) end
 if call('HLEN', name) == 0 and call('LLEN', queue) > 0 then
   local failed = grant(ARGV[2], tonumber(ARGV[3]), ARGV[4], id)
   if failed then return failed end

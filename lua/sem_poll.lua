@@ -2,7 +2,8 @@
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
---       5 time to live of the token's key, ms   6 how long a place counts, ms   7... owners of the client that wait
+--       5 time to live of the token's key, ms
+--       6... for how long places are of use, ms, and the owners of the client whose places these are; and so on
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
 --         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
 --         permits last, else who has the permit that ends first, '' if that is not known; called: 'redisson'
@@ -17,10 +18,17 @@
 
 local failed = count()
 if failed then return failed end
-local id, place = ARGV[2], tonumber(ARGV[6])
+local id, place = ARGV[2], nil
 local missing, tell = {}, {}
-for i = 7, #ARGV do
-  if counts(ARGV[i]) then enqueue(ARGV[i], 1, place) else missing[#missing + 1] = ARGV[i] end
+for i = 6, #ARGV do
+  local owner = ARGV[i]
+  if tonumber(owner) then
+    place = tonumber(owner)
+  elseif counts(owner) then
+    enqueue(owner, 1, place)
+  else
+    missing[#missing + 1] = owner
+  end
 end
 call('ZREM', places, id)
 sweep(0)

@@ -30,7 +30,7 @@ var (
 	_ kind.Several = (*protocol)(nil)
 )
 
-var claimMillis, placeMillis, keepMillis any = fair.Claim.Milliseconds(), fair.Place.Milliseconds(), kind.TokenTTL(0)
+var claimMillis, keepMillis any = fair.Claim.Milliseconds(), kind.TokenTTL(0)
 
 func newProtocol(name string, permits int) *protocol {
 	k := keys.ForPermits(name)
@@ -71,8 +71,8 @@ func (p *protocol) Join(owners []string, place time.Duration, publish string, un
 }
 
 // Poll is [fair.Protocol.Poll].
-func (p *protocol) Poll(client, publish string, waiting []string) lua.Call {
-	return p.call(lua.SemPoll, behind(waiting, client, kind.Publish(publish), claimMillis, keepMillis, placeMillis)...)
+func (p *protocol) Poll(client, publish string, waiting []fair.Waiting) lua.Call {
+	return p.call(lua.SemPoll, fair.Behind(waiting, client, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
 // behind are some arguments, and owners behind them.

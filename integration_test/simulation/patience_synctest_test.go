@@ -2,6 +2,7 @@ package simulation
 
 import (
 	"errors"
+	"math"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -12,10 +13,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // impatience is about one lock, which callers want all the time who all wait for as long: a few round trips. So one of
@@ -89,4 +92,51 @@ func (c impatience) run(t *testing.T) (grants int64) {
 		group.Wait()
 	})
 	return grants
+}
+
+// TestPlacesEndWithTheirCallers: a place never counts for longer than its caller stays, though the polls of its client put
+// it off meanwhile, and still counts when the caller leaves.
+func TestPlacesEndWithTheirCallers(t *testing.T) {
+	for _, c := range []struct {
+		kind   string
+		make   func(c *holdfast.Client) holdfast.Locker
+		places string
+	}{
+		{"fairlock", func(c *holdfast.Client) holdfast.Locker { return fairlock.New(c, "a") }, keys.For("a").Deadlines},
+		{"semaphore", func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "a", 1) }, keys.ForPermits("a").Places},
+	} {
+		for _, stay := range []time.Duration{place / 2, 2 * place} {
+			t.Run(c.kind+"/"+stay.String(), func(t *testing.T) {
+				latest := func() (d time.Duration) {
+					play(t, 1, func(s *scene) { d = s.latestPlace(c.make(s.clients[0]), c.places, stay) })
+					return d
+				}
+				require.InDelta(t, 0, latest().Seconds(), 0.01)
+				defer defence.InTime.Without(t)()
+				require.Greater(t, latest(), 5*time.Second, "control")
+			})
+		}
+	}
+}
+
+// latestPlace is how much later than its caller leaves a place ends, at most, while somebody else has the lock.
+func (s *scene) latestPlace(l holdfast.Locker, places string, stay time.Duration) time.Duration {
+	h, err := l.Lock(s.t.Context())
+	require.NoError(s.t, err)
+	leaves, left := time.Now().Add(stay), make(chan error)
+	go func() {
+		_, err := l.Lock(s.t.Context(), holdfast.Wait(stay))
+		left <- err
+	}()
+	latest := time.Duration(math.MinInt64)
+	for time.Until(leaves) > time.Second {
+		s.past(time.Second)
+		last, err := s.rdbs[0].ZRangeWithScores(s.t.Context(), places, -1, -1).Result()
+		require.NoError(s.t, err)
+		require.Len(s.t, last, 1)
+		latest = max(latest, time.UnixMilli(int64(last[0].Score)).Sub(leaves))
+	}
+	require.ErrorIs(s.t, <-left, holdfast.ErrNotAcquired)
+	require.NoError(s.t, h.Unlock(s.t.Context()))
+	return latest
 }

@@ -108,8 +108,7 @@ func (b *Lock) Pause(wait context.Context, d time.Duration) error {
 }
 
 // PlaceFor is for how long a place in a queue at the server is of use to one who waits so long: not in the last round
-// trip, half of which the question takes, and half of which the word of a grant would take. (It is longer if a poll
-// puts it off, which does not ask for how long each caller stays.)
+// trip, half of which the question takes, and half of which the word of a grant would take.
 func (b *Lock) PlaceFor(wait context.Context) time.Duration {
 	end, ok := wait.Deadline()
 	if !ok {

@@ -27,7 +27,13 @@ type Queuer interface {
 	// Mailbox, Join and Poll are those of [Protocol].
 	Mailbox(of string) string
 	Join(owners []string, place time.Duration, publish string, until int64) lua.Call
-	Poll(client, publish string, waiting []string) lua.Call
+	Poll(client, publish string, waiting []Waiting) lua.Call
+}
+
+// Waiting is a place that a poll looks after: whose it is, and for how long it is of use from now on.
+type Waiting struct {
+	Owner string
+	Use   time.Duration
 }
 
 // Protocol has a lock's keys and makes the calls of its scripts.
@@ -61,6 +67,18 @@ var (
 	// longer if necessary.
 	keepMillis any = kind.TokenTTL(0)
 )
+
+// Behind puts places behind some arguments: in front of those that count for the same time, how long that is.
+func Behind(waiting []Waiting, args ...any) []any {
+	var last any
+	for _, w := range waiting {
+		if use := PlaceMillis(w.Use); use != last {
+			args, last = append(args, use), use
+		}
+		args = append(args, w.Owner)
+	}
+	return args
+}
 
 // PlaceMillis is for how long a place is to count that is of use for so long, in milliseconds.
 func PlaceMillis(use time.Duration) any {
@@ -147,12 +165,7 @@ func (p *Protocol) State() lua.Call {
 // holder, the server's time, the holder, the owner in front if Redisson will call it, how many
 // listen on the client's mailbox (-1: not known), 1 if several other clients are in front of all
 // places of this client, and the owners that have no place.
-func (p *Protocol) Poll(client, publish string, waiting []string) lua.Call {
-	args := make([]any, 0, 10+len(waiting))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish, claimMillis, keepMillis,
-		placeMillis)
-	for _, owner := range waiting {
-		args = append(args, owner)
-	}
-	return lua.FairPoll.Call(args...)
+func (p *Protocol) Poll(client, publish string, waiting []Waiting) lua.Call {
+	return lua.FairPoll.Call(Behind(waiting, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish,
+		claimMillis, keepMillis)...)
 }

@@ -64,6 +64,9 @@ func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	return p
 }
 
+// waiting is its place, as polls look after it.
+func (p *waiter) waiting() Waiting { return Waiting{Owner: p.owner, Use: p.acquisition.Place()} }
+
 // Stand waits until there is something for the waiter to do: its answer has arrived, the lock was
 // handed to it, or the wait is over. It is called near the top of the stack, and functions that it
 // calls must need little stack.

@@ -239,10 +239,10 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 
 // old returns the owners whose places are old enough to be extended, or all owners if places were
 // lost.
-func (l *waitlist) old(now time.Time) (owners []string) {
-	for owner, p := range l.waiters {
+func (l *waitlist) old(now time.Time) (owners []Waiting) {
+	for _, p := range l.waiters {
 		if l.lost || now.Sub(p.since) >= refreshGap {
-			owners = append(owners, owner)
+			owners = append(owners, p.waiting())
 		}
 	}
 	l.lost = false
@@ -251,10 +251,10 @@ func (l *waitlist) old(now time.Time) (owners []string) {
 
 // probe returns the owner of one place that is not quite new. If the server has lost that place, it
 // may have lost all.
-func (l *waitlist) probe(now time.Time) []string {
-	for owner, p := range l.waiters {
+func (l *waitlist) probe(now time.Time) []Waiting {
+	for _, p := range l.waiters {
 		if now.Sub(p.since) >= pollGap {
-			return []string{owner}
+			return []Waiting{p.waiting()}
 		}
 	}
 	return nil

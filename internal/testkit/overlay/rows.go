@@ -141,7 +141,7 @@ internal/fair/waitlist.go
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
 	Refresh: if all« && !OFF» {
-	Refresh: func (l *waitlist) probe(now time.Time) []string {« if OFF { return nil }»
+	Refresh: func (l *waitlist) probe(now time.Time) []Waiting {« if OFF { return nil }»
 internal/logqueue/logqueue.go
 	Aside: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
 internal/panics/panics.go
