@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/notify"
 )
 
 // What the engine is given of the structs whose types differ there. A test goes through their fields,
@@ -21,42 +22,42 @@ func (o *Options) inside() *engine.Options {
 }
 
 // inside is the observer as the engine has it: a function that is nil stays nil.
-func (o *Observer) inside() *engine.Observer {
+func (o *Observer) inside() *notify.Observer {
 	if o == nil {
 		return nil
 	}
-	in := &engine.Observer{Dropped: o.Dropped}
+	in := &notify.Observer{Dropped: o.Dropped}
 	if f := o.Waiting; f != nil {
-		in.Waiting = func(ctx context.Context, e engine.WaitEvent) context.Context { return f(ctx, WaitEvent(e)) }
+		in.Waiting = func(ctx context.Context, e notify.WaitEvent) context.Context { return f(ctx, WaitEvent(e)) }
 	}
 	if f := o.Granted; f != nil {
-		in.Granted = func(ctx context.Context, e engine.GrantEvent) { f(ctx, grantEvent(e)) }
+		in.Granted = func(ctx context.Context, e notify.GrantEvent) { f(ctx, grantEvent(e)) }
 	}
 	if f := o.Refused; f != nil {
-		in.Refused = func(ctx context.Context, e engine.RefusalEvent) { f(ctx, RefusalEvent(e)) }
+		in.Refused = func(ctx context.Context, e notify.RefusalEvent) { f(ctx, RefusalEvent(e)) }
 	}
 	if f := o.Ended; f != nil {
-		in.Ended = func(ctx context.Context, e engine.EndEvent) { f(ctx, EndEvent(e)) }
+		in.Ended = func(ctx context.Context, e notify.EndEvent) { f(ctx, EndEvent(e)) }
 	}
 	if f := o.Renewed; f != nil {
-		in.Renewed = func(e engine.RenewalEvent) { f(RenewalEvent(e)) }
+		in.Renewed = func(e notify.RenewalEvent) { f(RenewalEvent(e)) }
 	}
 	if f := o.Sent; f != nil {
-		in.Sent = func(e engine.ScriptEvent) { f(ScriptEvent(e)) }
+		in.Sent = func(e notify.ScriptEvent) { f(ScriptEvent(e)) }
 	}
 	if f := o.SelfBlocked; f != nil {
-		in.SelfBlocked = func(e engine.SelfBlockEvent) { f(SelfBlockEvent(e)) }
+		in.SelfBlocked = func(e notify.SelfBlockEvent) { f(SelfBlockEvent(e)) }
 	}
 	if f := o.Deadlocked; f != nil {
-		in.Deadlocked = func(e engine.DeadlockEvent) { f(deadlockEvent(e)) }
+		in.Deadlocked = func(e notify.DeadlockEvent) { f(deadlockEvent(e)) }
 	}
 	if f := o.Subscribed; f != nil {
-		in.Subscribed = func(e engine.SubscriptionEvent) { f(SubscriptionEvent(e)) }
+		in.Subscribed = func(e notify.SubscriptionEvent) { f(SubscriptionEvent(e)) }
 	}
 	return in
 }
 
-func deadlockEvent(e engine.DeadlockEvent) DeadlockEvent {
+func deadlockEvent(e notify.DeadlockEvent) DeadlockEvent {
 	out := DeadlockEvent{Kind: e.Kind, Name: e.Name, Waited: e.Waited, Where: e.Where}
 	for _, w := range e.Circle {
 		out.Circle = append(out.Circle, DeadlockedWait(w))
@@ -64,7 +65,7 @@ func deadlockEvent(e engine.DeadlockEvent) DeadlockEvent {
 	return out
 }
 
-func grantEvent(e engine.GrantEvent) GrantEvent {
+func grantEvent(e notify.GrantEvent) GrantEvent {
 	return GrantEvent{
 		Kind: e.Kind, Name: e.Name, Owner: e.Owner, Token: e.Token, Count: e.Count, How: How(e.How), Waited: e.Waited,
 		Contended: e.Contended,

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/notify"
 )
 
 // filled sets each field of a struct to something that is not zero.
@@ -27,8 +28,8 @@ func filled(t *testing.T, to reflect.Value) {
 			o := &Observer{}
 			filled(t, reflect.ValueOf(o).Elem())
 			f.Set(reflect.ValueOf(o))
-		case []engine.DeadlockedWait:
-			w := make([]engine.DeadlockedWait, 2)
+		case []notify.DeadlockedWait:
+			w := make([]notify.DeadlockedWait, 2)
 			filled(t, reflect.ValueOf(&w[0]).Elem())
 			filled(t, reflect.ValueOf(&w[1]).Elem())
 			f.Set(reflect.ValueOf(w))
@@ -90,7 +91,7 @@ func TestInside(t *testing.T) {
 	same(t, reflect.ValueOf(o), reflect.ValueOf(*in))
 	require.Nil(t, (*Options)(nil).inside())
 	require.Equal(t, engine.Options{}, *(&Options{}).inside())
-	require.Equal(t, reflect.ValueOf(engine.Observer{}).Interface(), reflect.ValueOf(*(&Observer{}).inside()).Interface())
+	require.Equal(t, reflect.ValueOf(notify.Observer{}).Interface(), reflect.ValueOf(*(&Observer{}).inside()).Interface())
 }
 
 // TestEventsInside: every event arrives whole, and so does what Waiting returns.
@@ -115,21 +116,21 @@ func TestEventsInside(t *testing.T) {
 		Deadlocked:  func(e DeadlockEvent) { heard = append(heard, e) },
 	}).inside()
 	events := []any{
-		&engine.WaitEvent{}, &engine.GrantEvent{}, &engine.RefusalEvent{}, &engine.EndEvent{}, &engine.RenewalEvent{},
-		&engine.ScriptEvent{}, &engine.SubscriptionEvent{}, &engine.SelfBlockEvent{}, &engine.DeadlockEvent{},
+		&notify.WaitEvent{}, &notify.GrantEvent{}, &notify.RefusalEvent{}, &notify.EndEvent{}, &notify.RenewalEvent{},
+		&notify.ScriptEvent{}, &notify.SubscriptionEvent{}, &notify.SelfBlockEvent{}, &notify.DeadlockEvent{},
 	}
 	for _, e := range events {
 		filled(t, reflect.ValueOf(e).Elem())
 	}
-	require.Equal(t, ctx, in.Waiting(t.Context(), *events[0].(*engine.WaitEvent)))
-	in.Granted(ctx, *events[1].(*engine.GrantEvent))
-	in.Refused(ctx, *events[2].(*engine.RefusalEvent))
-	in.Ended(ctx, *events[3].(*engine.EndEvent))
-	in.Renewed(*events[4].(*engine.RenewalEvent))
-	in.Sent(*events[5].(*engine.ScriptEvent))
-	in.Subscribed(*events[6].(*engine.SubscriptionEvent))
-	in.SelfBlocked(*events[7].(*engine.SelfBlockEvent))
-	in.Deadlocked(*events[8].(*engine.DeadlockEvent))
+	require.Equal(t, ctx, in.Waiting(t.Context(), *events[0].(*notify.WaitEvent)))
+	in.Granted(ctx, *events[1].(*notify.GrantEvent))
+	in.Refused(ctx, *events[2].(*notify.RefusalEvent))
+	in.Ended(ctx, *events[3].(*notify.EndEvent))
+	in.Renewed(*events[4].(*notify.RenewalEvent))
+	in.Sent(*events[5].(*notify.ScriptEvent))
+	in.Subscribed(*events[6].(*notify.SubscriptionEvent))
+	in.SelfBlocked(*events[7].(*notify.SelfBlockEvent))
+	in.Deadlocked(*events[8].(*notify.DeadlockEvent))
 	in.Dropped(7)
 	require.Len(t, heard, len(events)+1)
 	for i, e := range events {
@@ -140,8 +141,8 @@ func TestEventsInside(t *testing.T) {
 
 // TestHow: both have the same ways to a grant, by name.
 func TestHow(t *testing.T) {
-	for how, name := range map[engine.How]string{
-		engine.Asked: "asked", engine.HandedOn: "handed_on", engine.FromKept: "kept", engine.Reentered: "reentered", 0: "unknown",
+	for how, name := range map[notify.How]string{
+		notify.Asked: "asked", notify.HandedOn: "handed_on", notify.FromKept: "kept", notify.Reentered: "reentered", 0: "unknown",
 	} {
 		require.Equal(t, name, How(how).String())
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
@@ -67,13 +68,13 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	}
 	switch {
 	case turn == queue.Handed:
-		r.how = HandedOn
+		r.how = notify.HandedOn
 		h, err = g.accept(err)
 	case err != nil:
 		err = g.left(err)
 	default:
 		if h = g.takeKept(); h != nil {
-			r.how = FromKept
+			r.how = notify.FromKept
 			return h, nil
 		}
 		h, err = g.ask(at)

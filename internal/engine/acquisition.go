@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -123,7 +124,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	if errors.Is(err, errSlow) {
 		return nil, nil
 	}
-	g.asked.how = HandedOn
+	g.asked.how = notify.HandedOn
 	if err == nil && run != nil {
 		t := g.tenure
 		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
@@ -137,7 +138,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 // Given gets the hold of an acquisition that took the lock in a run. If its wait has ended, the
 // lock is given back.
 func (a *Acquisition) Given() (*Hold, error) {
-	a.asked.how = HandedOn
+	a.asked.how = notify.HandedOn
 	return a.grant().accept(nil)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -136,7 +137,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	if e := g.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
 	}
-	r.how = Asked
+	r.how = notify.Asked
 	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
 	if err != nil {
 		g.entry.MarkStray()

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -128,7 +129,7 @@ func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duratio
 		return
 	}
 	h.told = true
-	e := SelfBlockEvent{
+	e := notify.SelfBlockEvent{
 		Kind: w.g.base.Key.Kind, Name: w.g.base.Key.Name, Waited: w.waited, Waits: waits, Owner: h.id, Token: h.token,
 		Held: held, Sure: sure, Waiting: w.where.String(), Holding: h.asked.stand.where.String(),
 	}
@@ -140,9 +141,7 @@ func (l *lookout) tellBlocked(w longWait, waits int, h *grant, held time.Duratio
 	const unknown = "not noted"
 	l.log().Warn(what, "kind", e.Kind, "name", e.Name, "waited", e.Waited, "waiting at", orElse(e.Waiting, unknown), "waits", waits,
 		"held", held, "locked at", orElse(e.Holding, unknown), "owner", e.Owner, "token", e.Token, "hint", w.g.base.ownHint())
-	if to := l.client.observer; to != nil && to.SelfBlocked != nil {
-		to.later("SelfBlocked", roomForEvents, func() { to.SelfBlocked(e) })
-	}
+	l.client.observer.TellSelfBlocked(e)
 }
 
 func orElse(text, other string) string {

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -184,16 +185,14 @@ func (l *lookout) tellDeadlock(c deadlock.Circle, w longWait) {
 	if w.g == nil || !l.client.waits.stands(w.old) {
 		return
 	}
-	e := DeadlockEvent{Kind: c[0].Wait.Kind, Name: c[0].Wait.Name, Waited: c[0].Wait.Waited(), Where: w.where.String()}
+	e := notify.DeadlockEvent{Kind: c[0].Wait.Kind, Name: c[0].Wait.Name, Waited: c[0].Wait.Waited(), Where: w.where.String()}
 	for _, s := range c {
-		e.Circle = append(e.Circle, DeadlockedWait{
+		e.Circle = append(e.Circle, notify.DeadlockedWait{
 			Client: s.Said.Client, Label: s.Said.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
 			Has: s.Has.Name, Owner: s.Has.Owner, Token: s.Has.Token,
 		})
 	}
 	l.log().Error("deadlock: none of these waits ends by itself, unless it has a limit", "kind", e.Kind, "name", e.Name, "waited", e.Waited,
 		"waiting at", orElse(e.Where, "not noted"), "circle", c.Text())
-	if to := l.client.observer; to != nil && to.Deadlocked != nil {
-		to.later("Deadlocked", roomForEvents, func() { to.Deadlocked(e) })
-	}
+	l.client.observer.TellDeadlocked(e)
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/internal/logqueue"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
@@ -34,7 +34,7 @@ type Client struct {
 	dogs watchdogs
 	hub  *pubsub.Hub
 	// nil: nobody observes the client
-	observer *observed
+	observer *notify.Notifier
 	queue    queue.Queue
 	guests   guests
 	losses   losses
@@ -69,11 +69,11 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		closed: make(chan struct{})}
 	c.losses.spawn = c.tasks.Go
 	if o.Logger != nil {
-		c.opts.Logger = logqueue.New(o.Logger, c.tasks.Go)
+		c.opts.Logger = notify.NewLogger(o.Logger, c.tasks.Go)
 	} else {
 		c.opts.Logger = slog.New(slog.DiscardHandler)
 	}
-	c.observer = observe(o.Observer, c.opts.Logger, &c.tasks)
+	c.observer = notify.New(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
@@ -84,7 +84,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	}
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
 	if to := c.observer; to != nil {
-		c.session.Heard, c.dogs.judged, listen.Changed = to.sent(), to.renewed(), to.subscribed()
+		c.session.Heard, c.dogs.judged, listen.Changed = to.Scripts(), to.Renewals(describe), to.Connections()
 	}
 	c.hub = pubsub.New(rdb, listen)
 	return c, nil

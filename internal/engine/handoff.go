@@ -79,8 +79,8 @@ func (t *Tenure) give(from, to *grant) bool {
 		return false
 	}
 	h := to.takeOver(t, from.lease, from.confirmed)
-	if h != nil && h.story != nil {
-		h.story.since = from.looked
+	if h != nil && h.notice != nil {
+		h.notice.Since = from.looked
 	}
 	return h != nil
 }

@@ -3,10 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -24,7 +26,7 @@ type Hold struct {
 	ended  error      // why the hold ended, nil while it lasts
 	ctx    *holdContext
 	cancel context.CancelCauseFunc
-	story  *story // nil: nobody hears of the end. Set once, when the hold is made
+	notice *notify.EndNotice // nil: nobody is told of the end. Set once, when the hold is made
 }
 
 // possession is what a hold is a part of: a grant, or several holds that were joined.
@@ -53,16 +55,16 @@ type possession interface {
 	look(h *Hold)
 }
 
-// newHold makes an empty hold, with room for its story if the observer hears of its end.
-func newHold(o *observed) *Hold {
-	if o == nil || o.Ended == nil {
+// newHold makes an empty hold, with room for the notice of its end if the observer is told of ends.
+func newHold(o *notify.Notifier) *Hold {
+	if !o.WantsEnds() {
 		return &Hold{}
 	}
 	both := &struct {
 		Hold
-		told story
+		end notify.EndNotice
 	}{}
-	both.story = &both.told
+	both.notice = &both.end
 	return &both.Hold
 }
 
@@ -103,7 +105,7 @@ func (h *Hold) Context() context.Context {
 func (h *Hold) end(reason error) (earlier error) {
 	told, earlier := h.endUntold(reason)
 	if told {
-		h.story.endLater(h.ending(sinceStart(), reason, nil))
+		h.notice.TellLater(h.ending(sinceStart(), reason, nil))
 	}
 	return earlier
 }
@@ -114,7 +116,7 @@ func (h *Hold) endUntold(reason error) (told bool, earlier error) {
 	earlier, cancel := h.ended, h.cancel
 	if earlier == nil {
 		h.ended = reason
-		told = h.story.begun()
+		told = h.notice.Armed()
 	}
 	h.mu.Unlock()
 	if cancel != nil { // without the mutex, because it calls the parent context
@@ -127,24 +129,24 @@ func (h *Hold) endUntold(reason error) (told bool, earlier error) {
 
 // since is when the hold began, by sinceStart.
 func (h *Hold) since() time.Duration {
-	if h.story != nil && h.story.since != 0 {
-		return h.story.since
+	if h.notice != nil && h.notice.Since != 0 {
+		return h.notice.Since
 	}
 	return sinceStart()
 }
 
 // watch has the end of the hold told from now on: Granted has returned. If the hold has ended by now,
-// its end is told at once. Of a hold without a story nothing is told.
-func (h *Hold) watch(s story) {
-	if h.story == nil {
+// its end is told at once. Of a hold without a notice nothing is told.
+func (h *Hold) watch(s notify.EndNotice) {
+	if h.notice == nil {
 		return
 	}
 	h.mu.Lock()
-	*h.story = s
+	*h.notice = s
 	ended := h.ended
 	h.mu.Unlock()
 	if ended != nil {
-		h.story.endLater(h.ending(sinceStart(), ended, nil))
+		h.notice.TellLater(h.ending(sinceStart(), ended, nil))
 	}
 }
 
@@ -158,15 +160,15 @@ func (h *Hold) tellEnd(at time.Duration, err error) {
 		reason = reasonOf(err)
 	}
 	e := h.ending(at, reason, err)
-	h.story.end(&e)
+	h.notice.Tell(&e)
 }
 
 // ending is what is told of the end at a moment.
-func (h *Hold) ending(at time.Duration, reason, err error) EndEvent {
+func (h *Hold) ending(at time.Duration, reason, err error) notify.EndEvent {
 	key := h.on.of()
-	return EndEvent{
+	return notify.EndEvent{
 		Kind: key.Kind, Name: key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth),
-		Reason: reason, Held: at - h.story.since, Err: err,
+		Reason: reason, Held: at - h.notice.Since, Err: err,
 	}
 }
 
@@ -294,4 +296,13 @@ func (h *Hold) reason() error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.ended
+}
+
+// reasonOf is why a hold ended whose Unlock failed: the lock may have been lost before, or the client
+// closed, and then Unlock says so.
+func reasonOf(err error) error {
+	if errors.Is(err, errs.ErrLost) || errors.Is(err, errs.ErrClosed) {
+		return err
+	}
+	return errs.ErrReleased
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 )
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
@@ -73,12 +74,12 @@ func (b *Lock) lockObserved(r *request) (h *Hold, err error) {
 			if waits {
 				waited = sinceStart() - asked
 			}
-			o.refused(ctx, RefusalEvent{kind, name, waited, err})
+			o.TellRefused(ctx, notify.RefusalEvent{Kind: kind, Name: name, Waited: waited, Err: err})
 		}
 	}()
 	if o.Waiting != nil {
 		_, bounded := r.wait.Deadline()
-		ctx = o.waiting(r.ctx, WaitEvent{kind, name, r.once, bounded}) // which may end the goroutine
+		ctx = o.TellWaiting(r.ctx, notify.WaitEvent{Kind: kind, Name: name, Once: r.once, Bounded: bounded}) // which may end the goroutine
 	}
 	asked, waits = sinceStart(), true
 	if h, err = b.lock(r, nil); err == nil {
@@ -93,16 +94,15 @@ func (b *Lock) granted(ctx context.Context, r *request, h *Hold, asked time.Dura
 	o, now := b.Client.observer, max(h.since(), asked) // who handed it on may have looked at the clock before this call began
 	returned := false
 	defer func() {
-		h.watch(story{o, ctx, now})
+		h.watch(o.EndNotice(ctx, now))
 		if !returned {
 			_ = h.GiveBack(context.Background())
 		}
 	}()
-	if o.Granted != nil {
-		o.granted(ctx, GrantEvent{
-			b.Key.Kind, b.Key.Name, h.on.ownerID(), h.token, int(h.depth), r.how, now - asked, r.contended,
-		})
-	}
+	o.TellGranted(ctx, notify.GrantEvent{
+		Kind: b.Key.Kind, Name: b.Key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth), How: r.how,
+		Waited: now - asked, Contended: r.contended,
+	})
 	returned = true
 }
 
@@ -116,3 +116,6 @@ func (r *request) raise(b *Lock, err error) error {
 	}
 	return Raise(b.selfishly(Under(r.ctx, err)))
 }
+
+// errHook is returned when a hook of go-redis panicked, or a function of the user's ended the goroutine.
+var errHook = outage(errors.New("a hook of go-redis panicked, or a function of the user's ended the goroutine"))

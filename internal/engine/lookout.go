@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -73,7 +74,7 @@ func (g *grant) await(skip int) {
 // arrived notes, for some, where in the program the grant was asked for that a request has now.
 func (g *grant) arrived(r *request) {
 	g.base.show()
-	if g.asked == r && r.how == Asked {
+	if g.asked == r && r.how == notify.Asked {
 		g.base.Client.waits.noteHolder(&r.stand, g.granted, 1+above(g.base.Client))
 	}
 }

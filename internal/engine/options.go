@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -40,7 +41,7 @@ type Options struct {
 	Logger      *slog.Logger
 	Label       string
 	LongWait    time.Duration
-	Observer    *Observer
+	Observer    *notify.Observer
 
 	Prefix        string
 	ClassicPubSub bool

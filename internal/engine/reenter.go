@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -14,7 +15,7 @@ import (
 // does that, or leaves it to what goes on in the background.
 func (g *grant) reenter(r *request) (*Hold, error) {
 	wait := r.wait
-	r.how = Reentered
+	r.how = notify.Reentered
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
 	g.askedForLocked(lease)

@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
 
@@ -21,7 +22,7 @@ type request struct {
 	heard  bool                    // the observer has heard of it
 	// for the observer: how it was granted, and whether somebody else had the lock or stood before.
 	// They are of the goroutine that asks
-	how       How
+	how       notify.How
 	contended bool
 	place     *queue.Ticket // in the local queue, if it had to wait there
 	stand     spot          // among those who wait

@@ -139,8 +139,9 @@ func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 // End ends it: the lock is not handed on any more.
 func (t *Tenure) End() { t.end() }
 
-// shown is [renewable.shown].
-func (t *Tenure) shown() (kind, name, owner string) {
+// describe names the lock of an owner under watch, and the owner as the server knows it.
+func describe(o watchdog.Owner) (kind, name, owner string) {
+	t := o.(*Tenure)
 	return t.base.Key.Kind, t.base.Key.Name, t.Entry.Owner()
 }
 

@@ -78,7 +78,7 @@ internal/engine/handoff.go
 	LateFor: «if OFF { limit = time.Hour }; »timer := time.NewTimer(limit)
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
-	ToldEnds: «if OFF { return earlier }; »h.story.endLater(h.ending(sinceStart(), reason, nil))
+	ToldEnds: «if OFF { return earlier }; »h.notice.TellLater(h.ending(sinceStart(), reason, nil))
 	Forgo: «if !OFF { »h.on.forgo()« }»
 internal/engine/hold_context.go
 	Glance: if «OFF || »c.Context.Err() != nil {
@@ -103,9 +103,6 @@ internal/engine/locking.go
 	NobodyHas: if !returned« && !OFF» {
 internal/engine/lookout.go
 	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
-internal/engine/observed.go
-	ToldAside: «if OFF { o.hand(e, 0); return }; »o.events.Put(
-	Caught: if «OFF { return }; if »p := recover()
 internal/engine/owner.go
 	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
@@ -142,8 +139,11 @@ internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
 	Refresh: if all« && !OFF» {
 	Refresh: func (l *waitlist) probe(now time.Time) []Waiting {« if OFF { return nil }»
-internal/logqueue/logqueue.go
+internal/notify/log.go
 	Aside: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
+internal/notify/notify.go
+	ToldAside: «if OFF { n.handEvent(e, 0); return }; »n.events.put(e, room)
+	Caught: if «OFF { return }; if »p := recover()
 internal/panics/panics.go
 	Panics: func Into(err *error) {« if OFF { return }»
 internal/queue/queue.go

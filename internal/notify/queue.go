@@ -1,17 +1,12 @@
-// Package aside takes what a client has to tell to functions of the user's in a goroutine of their
-// own, so that one who tells never waits for it: a function may be slow, block for ever or panic.
-//
-// Not promised: that anything arrives. Of what comes while too much waits, and of what a function
-// panics at, only the number is told, with the next that gets through.
-package aside
+package notify
 
 import (
 	"sync"
 	"unsafe"
 )
 
-// Queue takes values to a function, one after the other, in the order in which they came.
-type Queue[T any] struct {
+// queue hands values to a function, one after the other, in the order in which they came.
+type queue[T any] struct {
 	start func(func())
 	hand  func(v T, dropped int)
 	run   func() // takeAll, which would take memory each time
@@ -27,18 +22,18 @@ type Queue[T any] struct {
 // milliseconds it would else be made anew each time.
 const keeps = 32 << 10
 
-// New makes a queue to a function, which is told how many values before this one did not get through:
+// newQueue makes a queue to a function, which is told how many values before this one were dropped:
 // there was no room for them, or the function panicked or ended its goroutine. start runs a function
-// in a goroutine: there is one while there are values, and none else. It is owned by whoever start
-// belongs to, and lasts for as long as the function blocks.
-func New[T any](start func(func()), hand func(v T, dropped int)) *Queue[T] {
-	q := &Queue[T]{start: start, hand: hand}
+// in a goroutine: there is one while there are values. The owner of start owns it, and it lasts for as
+// long as the function blocks.
+func newQueue[T any](start func(func()), hand func(v T, dropped int)) *queue[T] {
+	q := &queue[T]{start: start, hand: hand}
 	q.run = q.takeAll
 	return q
 }
 
-// Put adds a value, unless room values wait already.
-func (q *Queue[T]) Put(v T, room int) {
+// put adds a value, unless room values wait already.
+func (q *queue[T]) put(v T, room int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if len(q.waiting)-q.first >= room {
@@ -58,7 +53,7 @@ func (q *Queue[T]) Put(v T, room int) {
 }
 
 // takeAll hands over what waits. If the function ends the goroutine, another one goes on.
-func (q *Queue[T]) takeAll() {
+func (q *queue[T]) takeAll() {
 	done := false
 	defer func() {
 		if !done {
@@ -75,7 +70,7 @@ func (q *Queue[T]) takeAll() {
 	}
 }
 
-func (q *Queue[T]) next() (v T, dropped int, ok bool) {
+func (q *queue[T]) next() (v T, dropped int, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var none T
@@ -92,7 +87,7 @@ func (q *Queue[T]) next() (v T, dropped int, ok bool) {
 	return v, dropped, true
 }
 
-func (q *Queue[T]) deliver(v T, dropped int) {
+func (q *queue[T]) deliver(v T, dropped int) {
 	arrived := false
 	defer func() {
 		if arrived {

@@ -1,4 +1,4 @@
-package aside_test
+package notify
 
 import (
 	"fmt"
@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/aside"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -19,20 +18,20 @@ func TestRooms(t *testing.T) {
 	var group sync.WaitGroup
 	var got []string
 	blocked, release := make(chan bool), make(chan bool)
-	q := aside.New(group.Go, func(v string, dropped int) {
+	q := newQueue(group.Go, func(v string, dropped int) {
 		if v == "first" {
 			close(blocked)
 			<-release
 		}
 		got = append(got, fmt.Sprint(v, dropped))
 	})
-	q.Put("first", 1)
+	q.put("first", 1)
 	<-blocked
 	for range 3 {
-		q.Put("small", 1)
+		q.put("small", 1)
 	}
-	q.Put("large", 2)
-	q.Put("large", 2)
+	q.put("large", 2)
+	q.put("large", 2)
 	close(release)
 	group.Wait()
 	require.Equal(t, []string{"first0", "small3", "large0"}, got)
@@ -42,7 +41,7 @@ func TestRooms(t *testing.T) {
 func TestBroken(t *testing.T) {
 	var group sync.WaitGroup
 	var got []string
-	q := aside.New(group.Go, func(v string, dropped int) {
+	q := newQueue(group.Go, func(v string, dropped int) {
 		switch v {
 		case "panics":
 			panic(v)
@@ -52,7 +51,7 @@ func TestBroken(t *testing.T) {
 		got = append(got, fmt.Sprint(v, dropped))
 	})
 	for _, v := range []string{"panics", "exits", "good", "good"} {
-		q.Put(v, 10)
+		q.put(v, 10)
 	}
 	group.Wait()
 	require.Equal(t, []string{"good2", "good0"}, got)

@@ -1,11 +1,12 @@
-package engine
+package notify
 
 import (
 	"context"
 	"time"
 )
 
-// Observer is what users know as holdfast.Observer, and so are the events.
+// Observer is what users know as holdfast.Observer; so are the events, which are documented there. (Package holdfast
+// has its own types of the same shape: an alias would show users a package that they cannot import.)
 type Observer struct {
 	Waiting    func(ctx context.Context, w WaitEvent) context.Context
 	Granted    func(ctx context.Context, g GrantEvent)

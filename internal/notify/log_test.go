@@ -1,4 +1,4 @@
-package logqueue_test
+package notify
 
 import (
 	"context"
@@ -10,12 +10,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/logqueue"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
-
-func TestMain(m *testing.M) { leak.Main(m) }
 
 // sink notes what it is told, after an action of the test's.
 type sink struct {
@@ -37,7 +33,7 @@ func (s *sink) logger(group *sync.WaitGroup) *slog.Logger {
 		}
 		return a
 	}
-	return logqueue.New(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1),
+	return NewLogger(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1),
 		group.Go)
 }
 
@@ -70,15 +66,15 @@ func TestBlocked(t *testing.T) {
 	log := s.logger(&group)
 	log.Info("first")
 	<-blocked
-	for range logqueue.Room + 7 {
+	for range LogRoom + 7 {
 		log.Info("next")
 	}
 	close(release)
 	group.Wait()
 	lines := strings.Split(strings.TrimSpace(s.said.String()), "\n")
-	require.Len(t, lines, 1+logqueue.Room)
+	require.Len(t, lines, 1+LogRoom)
 	require.Equal(t, "level=INFO msg=next a=1 dropped=7", lines[1])
-	require.NotContains(t, strings.Join(lines[2:], " "), logqueue.Dropped)
+	require.NotContains(t, strings.Join(lines[2:], " "), Dropped)
 
 	defer defence.Aside.Without(t)()
 	here := goroutine()
@@ -98,7 +94,7 @@ func TestNoGoroutine(t *testing.T) {
 	var s sink
 	started := 0
 	var f func()
-	log := logqueue.New(slog.New(slog.NewTextHandler(&s, nil)), func(run func()) { started, f = started+1, run })
+	log := NewLogger(slog.New(slog.NewTextHandler(&s, nil)), func(run func()) { started, f = started+1, run })
 	require.Zero(t, started)
 	log.InfoContext(context.Background(), "one")
 	log.Info("two")

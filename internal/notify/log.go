@@ -1,0 +1,64 @@
+package notify
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
+)
+
+// LogRoom is how many records wait at most.
+const LogRoom = 1000
+
+// Dropped is the key of the number of records that were dropped before this one.
+const Dropped = "dropped"
+
+// NewLogger makes a logger whose records go to the handler of another one, in a goroutine of their own. What others
+// wrote is made printable on the way. start runs a function in a goroutine: there is one while there are records. The
+// owner of start owns it, and it lasts for as long as the handler blocks.
+func NewLogger(to *slog.Logger, start func(func())) *slog.Logger {
+	return slog.New(&handler{queue: newQueue(start, handRecord), to: to.Handler})
+}
+
+// handler is what a logger sees. It calls nothing of the user's.
+type handler struct {
+	queue *queue[entry]
+	to    func() slog.Handler // makes the user's; called in the queue's goroutine
+}
+
+// Enabled says yes: whether a record is wanted is the user's code to say, and that is called later.
+func (*handler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *handler) Handle(_ context.Context, r slog.Record) error {
+	h.queue.put(entry{h.to, r.Clone()}, LogRoom)
+	return nil
+}
+
+func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &handler{h.queue, func() slog.Handler { return h.to().WithAttrs(attrs) }}
+}
+
+func (h *handler) WithGroup(name string) slog.Handler {
+	return &handler{h.queue, func() slog.Handler { return h.to().WithGroup(name) }}
+}
+
+func deliver(to func() slog.Handler, r slog.Record) error {
+	h := printable.Handler(to())
+	if !h.Enabled(context.Background(), r.Level) {
+		return nil
+	}
+	return h.Handle(context.Background(), r)
+}
+
+type entry struct {
+	to     func() slog.Handler
+	record slog.Record
+}
+
+// handRecord gives the user's handler one record. Its errors are its own affair, as they are for slog.
+func handRecord(e entry, dropped int) {
+	if dropped > 0 {
+		e.record.AddAttrs(slog.Int(Dropped, dropped))
+	}
+	_ = deliver(e.to, e.record)
+}
