@@ -5,17 +5,16 @@ import (
 	"log/slog"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
 
@@ -38,9 +37,9 @@ type Client struct {
 	queue    queue.Queue
 	guests   guests
 	losses   losses
-	waits    waits
-	presence *presence  // nil: the client has no label
-	tasks    task.Group // operations that outlive their caller
+	watch    *waitwatch.Watch // of long waits
+	label    *waitwatch.Label // nil: the client has none
+	tasks    task.Group       // operations that outlive their caller
 
 	attachments attachments
 
@@ -77,11 +76,11 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, Leave: c.Leave}
-	c.waits.epoch, c.waits.on = time.Now().Add(-placeGap), o.LongWait > 0 || o.Label != ""
-	if o.Label != "" {
-		c.presence = &presence{key: keys.Label(c.id), label: o.Label, rdb: rdb, tasks: &c.tasks, log: c.opts.Logger, life: c.ctx,
-			budget: c.session.Budget, every: min(max(o.Lease, leastShown), mostShown), idle: c.isIdle}
+	watch := waitwatch.Config{
+		Client: c.id, Label: o.Label, LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
+		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.held,
 	}
+	c.watch, c.label = waitwatch.New(watch), waitwatch.NewLabel(watch, o.Lease, c.isIdle)
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
 	if to := c.observer; to != nil {
 		c.session.Heard, c.dogs.judged, listen.Changed = to.Scripts(), to.Renewals(describe), to.Connections()
@@ -128,21 +127,6 @@ func (c *Client) InRedis(name string) string {
 	}
 	return c.opts.Prefix + name
 }
-
-// labelOf is what the client of an owner says of itself, as far as that is known.
-func (c *Client) labelOf(owner string) string {
-	switch client := remote.ClientIn(owner); client {
-	case "":
-		return ""
-	case c.id:
-		return c.opts.Label
-	default:
-		return c.waits.label(client)
-	}
-}
-
-// isIdle reports whether the client neither holds nor waits.
-func (c *Client) isIdle() bool { return c.waits.none() && !c.dogs.busy() }
 
 // Check refuses a client that New did not make.
 func (c *Client) Check() error {

@@ -34,7 +34,7 @@ func (c *Client) Close(ctx context.Context) error {
 func (c *Client) close(ctx context.Context) error {
 	c.cancel(errs.ErrClosed)
 	c.queue.Close(errs.ErrClosed)
-	c.presence.close()
+	c.label.Close()
 	rest := c.dogs.stop()
 	for _, w := range rest {
 		endAll(w.owners)

@@ -57,8 +57,6 @@ type grant struct {
 	known int // how many answers there were in it before the lock was wanted
 	live  bool
 	ended error // why, nil before the end
-	// told is that somebody was told of those who wait for it.
-	told bool
 	// yielded is for how many other clients the lock was given up.
 	yielded int
 	longest time.Duration // for how long one of them needs a head start

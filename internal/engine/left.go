@@ -42,7 +42,7 @@ func (g *grant) left(cause error) error {
 	note, known := g.noted()
 	said, news, failure := note.since(known)
 	silent := g.base.backend.Silent(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
-	if id, held := g.heldHere(); held && !news {
+	if front, id := g.inFront(); front != nil && !news {
 		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
@@ -69,15 +69,19 @@ func (g *grant) left(cause error) error {
 	return &notAcquired{said, age, cause, failure, hint}
 }
 
-// heldHere is the owner of this client that has the lock in front of the local queue, if there is one.
-func (g *grant) heldHere() (id string, held bool) {
-	front, _ := g.base.Client.queue.Front(g.base.Key).(*grant)
+// inFront is the grant of this client that has the lock and the front place of the local queue, and its owner's
+// name; nil if there is none, or it is this one.
+func (g *grant) inFront() (front *grant, id string) {
+	front, _ = g.base.Client.queue.Front(g.base.Key).(*grant)
 	if front == nil || front == g {
-		return "", false
+		return nil, ""
 	}
 	front.mu.Lock()
 	defer front.mu.Unlock()
-	return front.id, front.live && front.ended == nil
+	if !front.live || front.ended != nil {
+		return nil, ""
+	}
+	return front, front.id
 }
 
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for

@@ -46,15 +46,15 @@ func (b *Lock) Use(be Backend) {
 func (b *Lock) Beside(clients []*Client) {
 	b.beside = clients
 	for _, c := range clients {
-		c.presence.follow(b.Client, lead{b.Client.isIdle, b.Client.closed})
+		c.label.Follow(b.Client, b.Client.isIdle, b.Client.closed)
 	}
 }
 
-// show has it said in Redis who holds or waits.
+// show publishes the labels of the clients whose servers grant the lock.
 func (b *Lock) show() {
-	b.Client.presence.show()
+	b.Client.label.Show()
 	for _, c := range b.beside {
-		c.presence.show()
+		c.label.Show()
 	}
 }
 

@@ -32,7 +32,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	}
 	r.refusable(b)
 	defer r.cancel()
-	defer b.Client.waits.leave(&r.stand)
+	defer b.Client.watch.Leave(&r.entry)
 	r.late = r.ctx.Err() != nil && !r.want.part
 	own := ownerOf(r, b)
 	for {

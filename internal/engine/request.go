@@ -7,6 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
 
 // request is one call of Lock or TryLock.
@@ -24,8 +25,8 @@ type request struct {
 	// They are of the goroutine that asks
 	how       notify.How
 	contended bool
-	place     *queue.Ticket // in the local queue, if it had to wait there
-	stand     spot          // among those who wait
+	place     *queue.Ticket   // in the local queue, if it had to wait there
+	entry     waitwatch.Entry // among those that wait
 }
 
 // prepare applies the options to a request that has the rest.

@@ -5,7 +5,7 @@ package main
 // "folder.Test/row" where it is one row of a table. Other tests may switch the defence off, too.
 var controls = map[string]string{
 	"ToldOnce":  "rlock.TestToldOnceControl",
-	"OwnNumber": "internal/engine.TestLookedAtInACrowdControl",
+	"OwnNumber": "internal/waitwatch.TestLookedAtInACrowdControl",
 	"SeenTwice": "internal/deadlock.TestSeenTwiceControl",
 	"Share":     "cmd/holdfast/internal/live.TestShareControl",
 

@@ -58,8 +58,6 @@ internal/engine/attempt.go
 	Outlast: g.front && !r.once« && !OFF»
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
-internal/engine/blocked.go
-	ToldOnce: if h.told« && !OFF» {
 internal/engine/courtesy.go
 	LetGo: if c.others <= 0« || OFF» {
 	Turns: \tc.others--«; if OFF { c.others = 0 }»
@@ -101,8 +99,6 @@ internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/locking.go
 	NobodyHas: if !returned« && !OFF» {
-internal/engine/lookout.go
-	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
 internal/engine/owner.go
 	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
@@ -166,6 +162,10 @@ internal/remote/undo.go
 	Together: ok && queues« && !OFF» && len(parties[i])
 	UndoAgain: if «OFF || »now.After(one.limit) {
 	BesideStrings: return alone && «!OFF && »lua.IsError(
+internal/waitwatch/look.go
+	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
+internal/waitwatch/selfblock.go
+	ToldOnce: || h.Entry().told.Swap(true)« && !OFF» {
 lua/many.go
 	OwnAnswer: «if OFF { slices.Reverse(p.carried) }; »for i, c := range p.carried {\n\t\tif err != nil {
 	LostForAll: «if OFF { err = redis.ErrPoolTimeout }; »c.SetErr(err)\n\t\t\tcontinue

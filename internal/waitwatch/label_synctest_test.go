@@ -1,8 +1,7 @@
-package engine
+package waitwatch
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -65,31 +64,32 @@ func (l *logged) Handle(context.Context, slog.Record) error {
 	return nil
 }
 
-func newPresence(t *testing.T) (p *presence, k *taken, busy *atomic.Bool, log *logged) {
+func newLabel(t *testing.T) (l *Label, k *taken, busy *atomic.Bool, log *logged) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
 	t.Cleanup(func() { _ = rdb.Close() })
 	k, busy, log = &taken{}, &atomic.Bool{}, &logged{Handler: slog.DiscardHandler}
 	rdb.AddHook(k)
-	return &presence{
-		key: "key", label: "label", rdb: rdb, tasks: &task.Group{}, log: slog.New(log), life: context.Background(),
-		budget: func() time.Duration { return time.Second }, every: 30 * time.Second, idle: func() bool { return !busy.Load() },
-	}, k, busy, log
+	cfg := Config{
+		Client: "id", Label: "label", Redis: rdb, Tasks: &task.Group{}, Log: slog.New(log), Life: context.Background(),
+		Budget: func() time.Duration { return time.Second },
+	}
+	return NewLabel(cfg, 30*time.Second, func() bool { return !busy.Load() }), k, busy, log
 }
 
 const (
-	written = "[set key label ex 90]"
-	deleted = "[del key]"
+	written = "[set holdfast_client:{id} label ex 90]"
+	deleted = "[del holdfast_client:{id}]"
 )
 
 // TestLabelIsRenewed: it is written when there is reason to, at most every 30 s, for as long as the client or one
 // that it serves has something, and then not any more.
 func TestLabelIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, k, busy, _ := newPresence(t)
+		l, k, busy, _ := newLabel(t)
 		busy.Store(true)
 		require.Empty(t, k.take(), "nobody has asked for it")
 		for range 100 {
-			p.show()
+			l.Show()
 		}
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(61 * time.Second)
@@ -97,50 +97,50 @@ func TestLabelIsRenewed(t *testing.T) {
 
 		busy.Store(false)
 		var idle atomic.Bool
-		p.follow("lead", lead{idle: idle.Load})
+		l.Follow("lead", idle.Load, nil)
 		time.Sleep(30 * time.Second)
 		require.Equal(t, []string{written}, k.take(), "the one that it serves has something")
 		idle.Store(true)
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "an idle client sends nothing")
-		p.show()
+		l.Show()
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take())
-		p.close()
+		l.Close()
 		require.Equal(t, []string{deleted}, k.take())
-		p.show()
+		l.Show()
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "a closed one writes nothing")
-		require.NoError(t, p.tasks.Wait(t.Context()))
+		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
 	})
 }
 
 // TestLeadsAreForgotten: of the clients that a master's client has served only those are remembered that are there.
 func TestLeadsAreForgotten(t *testing.T) {
-	p, _, _, _ := newPresence(t)
+	l, _, _, _ := newLabel(t)
 	idle := func() bool { return true }
-	p.follow("stays", lead{idle, make(chan struct{})})
+	l.Follow("stays", idle, make(chan struct{}))
 	for n := range 100 {
 		gone := make(chan struct{})
-		p.follow(n, lead{idle, gone})
+		l.Follow(n, idle, gone)
 		close(gone)
 	}
-	p.follow("last", lead{idle, make(chan struct{})})
-	require.Len(t, p.leads, 2)
+	l.Follow("last", idle, make(chan struct{}))
+	require.Len(t, l.leads, 2)
 }
 
 // TestLabelRefused: it is tried again, and told once.
 func TestLabelRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, k, busy, log := newPresence(t)
+		l, k, busy, log := newLabel(t)
 		busy.Store(true)
 		k.err = context.DeadlineExceeded
-		p.show()
+		l.Show()
 		time.Sleep(91 * time.Second)
 		require.Len(t, k.take(), 4)
 		require.EqualValues(t, 1, log.n.Load())
-		p.close()
+		l.Close()
 		require.Equal(t, []string{deleted}, k.take(), "it may have been written all the same")
 	})
 }
@@ -148,14 +148,14 @@ func TestLabelRefused(t *testing.T) {
 // TestLabelAtClose: what Close interrupts is no failure. The control is TestLabelRefused.
 func TestLabelAtClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, k, _, log := newPresence(t)
+		l, k, _, log := newLabel(t)
 		life, end := context.WithCancelCause(t.Context())
-		p.life, k.err = life, context.Canceled
+		l.cfg.Life, k.err = life, context.Canceled
 		end(errs.ErrClosed) // and close comes a moment later
-		p.show()
+		l.Show()
 		require.Len(t, k.take(), 1)
-		p.close()
-		require.NoError(t, p.tasks.Wait(t.Context()))
+		l.Close()
+		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
 		require.Zero(t, log.n.Load())
 	})
 }
@@ -163,32 +163,12 @@ func TestLabelAtClose(t *testing.T) {
 // TestNoLabel: nothing is written of a client without one, and nothing deleted of one that wrote none.
 func TestNoLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var none *presence
-		none.show()
-		none.follow(t, lead{})
-		none.close()
-		p, k, _, _ := newPresence(t)
-		p.close()
+		var none *Label
+		none.Show()
+		none.Follow(t, nil, nil)
+		none.Close()
+		l, k, _, _ := newLabel(t)
+		l.Close()
 		require.Empty(t, k.take())
-	})
-}
-
-// TestCloseTwiceInABubble: who waits for another's Close waits on a channel, so that time passes in a
-// bubble meanwhile. With a mutex the first one would never end.
-func TestCloseTwiceInABubble(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) {
-			return nil, errors.New("nobody is there")
-		}})
-		defer rdb.Close()
-		c, err := New(rdb, nil)
-		require.NoError(t, err)
-		c.Tasks().Go(func() { time.Sleep(time.Second) })
-		ends := make(chan error, 2)
-		for range 2 {
-			go func() { ends <- c.Close(context.Background()) }()
-		}
-		require.NoError(t, <-ends)
-		require.NoError(t, <-ends)
 	})
 }

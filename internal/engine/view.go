@@ -1,0 +1,142 @@
+package engine
+
+import (
+	"slices"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// What package waitwatch sees of a grant and of a client. It changes neither.
+
+var _ waitwatch.Grant = (*grant)(nil)
+
+// await enters the request among those that wait. It is called where the wait begins, which may be several
+// times. skip is how many frames there are up to Lock.lock.
+func (g *grant) await(skip int) {
+	g.base.show()
+	g.base.Client.watch.Enter(&g.asked.entry, g, skip+1+above(g.base.Client))
+}
+
+// arrived notes, for some, where in the program the grant was asked for that a request has now.
+func (g *grant) arrived(r *request) {
+	g.base.show()
+	if g.asked == r && r.how == notify.Asked {
+		g.base.Client.watch.NoteHolder(&r.entry, g.granted, 1+above(g.base.Client))
+	}
+}
+
+// above is how many frames there are from Lock.lock up to the kind's method.
+func above(c *Client) int {
+	if c.observer != nil {
+		return 4 // lock, lockObserved, lock, Lock
+	}
+	return 2 // lock, Lock
+}
+
+// Lock is [waitwatch.Grant.Lock].
+func (g *grant) Lock() waitwatch.Lock {
+	b := g.base
+	l := waitwatch.Lock{Key: b.Key, Client: b.Client, NoReentry: b.traits.NoReentry, Hint: b.ownHint()}
+	if b.traits.Several {
+		l.Masters = len(b.beside) + 1
+	}
+	return l
+}
+
+// Entry is [waitwatch.Grant.Entry].
+func (g *grant) Entry() *waitwatch.Entry { return &g.asked.entry }
+
+// Identity is [waitwatch.Grant.Identity].
+func (g *grant) Identity() (owner string, token uint64) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.id, g.token
+}
+
+// HeldFrom is [waitwatch.Grant.HeldFrom]. A grant that was handed off has no time of its own.
+func (g *grant) HeldFrom(seen time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.granted.IsZero() {
+		return seen
+	}
+	return g.granted
+}
+
+// Under is [waitwatch.Grant.Under]: the holds of the same client under whose contexts the caller was called, whoever
+// their owners are, and all else that its owner has.
+func (g *grant) Under(most int) (list []waitwatch.Grant) {
+	add := func(u *grant) {
+		if u != g && u.base.Client == g.base.Client && len(list) < most && !slices.Contains(list, waitwatch.Grant(u)) && u.isLive() {
+			list = append(list, u)
+		}
+	}
+	for h := holdOf(g.asked.ctx); h != nil; h = holdOf(h.parent) {
+		for _, u := range h.grants() {
+			add(u)
+		}
+	}
+	for _, u := range g.owner.all() {
+		add(u)
+	}
+	return list
+}
+
+// grants are those that a hold is part of: several if it is a joined one.
+func (h *Hold) grants() (list []*grant) {
+	switch on := h.on.(type) {
+	case *grant:
+		list = append(list, on)
+	case *joined:
+		for _, one := range on.holds {
+			list = append(list, one.grants()...)
+		}
+	}
+	return list
+}
+
+// InTheWay is [waitwatch.Grant.InTheWay].
+func (g *grant) InTheWay() (owner string, here waitwatch.Grant) {
+	if front, id := g.inFront(); front != nil {
+		return id, front
+	}
+	note, _ := g.noted()
+	return note.Said().Owner, nil
+}
+
+// held is [waitwatch.Config.Held].
+func (c *Client) held(names map[string]bool, visit func(name, owner string, g waitwatch.Grant)) {
+	var all []*Tenure
+	c.dogs.each(func(o watchdog.Owner) { // with a mutex held
+		if t := o.(*Tenure); names[t.base.Key.Name] {
+			all = append(all, t)
+		}
+	})
+	for _, t := range all {
+		t.mu.Lock()
+		g, _ := t.holder.(*grant) // else the lock is only kept
+		t.mu.Unlock()
+		if g != nil {
+			visit(t.base.Key.Name, t.Entry.Owner(), g)
+		}
+	}
+}
+
+// isIdle reports whether the client neither holds nor waits.
+func (c *Client) isIdle() bool { return c.watch.Idle() && !c.dogs.busy() }
+
+// labelOf is the label of an owner's client, as far as that is known.
+func (c *Client) labelOf(owner string) string {
+	switch client := remote.ClientIn(owner); client {
+	case "":
+		return ""
+	case c.id:
+		return c.opts.Label
+	default:
+		return c.watch.LabelOf(client)
+	}
+}

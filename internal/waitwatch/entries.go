@@ -1,0 +1,130 @@
+package waitwatch
+
+import "sync"
+
+// entries are the waits of a client, oldest first.
+type entries struct {
+	mu          sync.Mutex // guards the rest, and the links of what is in the list; never held over anything that waits
+	first, last *Entry
+	count       uint64 // of all that have come
+	sites       int    // how many more call sites may be noted until the next look
+	looking     bool   // a goroutine looks at them
+
+	labels map[string]string // of other clients that have been in the way; see learnLabels
+}
+
+// Entry is one wait in the list. The zero Entry is in none.
+type Entry struct {
+	of            Grant
+	before, after *Entry
+	number        uint64 // of the wait; 0: it is not in the list
+	callSite
+}
+
+// enter adds a wait, or notes which grant it waits for now. It reports whether no goroutine looks at the list: then
+// the caller has to start one.
+func (es *entries) enter(e *Entry, of Grant, skip int) (unwatched bool) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	e.of = of
+	if e.number != 0 {
+		return false
+	}
+	es.count++
+	e.number, e.before = es.count, es.last
+	if es.last == nil {
+		es.first = e
+	} else {
+		es.last.after = e
+	}
+	es.last = e
+	unwatched = !es.looking
+	if unwatched {
+		es.looking, es.sites = true, sitesEach
+	}
+	if es.sites > 0 {
+		es.sites--
+		e.noteSite(skip + 1)
+	}
+	return unwatched
+}
+
+// sitesEach is how many waits between two looks have their call site noted. One takes
+// about as long as a tenth of a pair of Lock and Unlock within a process.
+const sitesEach = 128
+
+func (es *entries) leave(e *Entry) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if e.before == nil {
+		es.first = e.after
+	} else {
+		e.before.after = e.after
+	}
+	if e.after == nil {
+		es.last = e.before
+	} else {
+		e.after.before = e.before
+	}
+	e.before, e.after, e.number = nil, nil, 0
+}
+
+// seen is an entry as it was when it was looked at.
+type seen struct {
+	*Entry
+	of     Grant
+	number uint64
+}
+
+// older returns the oldest waits with numbers up to upTo, so many of them at most, and how many waits have come so
+// far. Without any wait, alone is true, and the caller has to stop looking.
+func (es *entries) older(upTo uint64, most int) (list []seen, count uint64, alone bool) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	es.sites = sitesEach
+	if es.first == nil {
+		es.looking = false
+		return nil, es.count, true
+	}
+	for e := es.first; e != nil && e.number <= upTo && len(list) < most; e = e.after {
+		list = append(list, seen{e, e.of, e.number})
+	}
+	return list, es.count, false
+}
+
+// lasts reports whether a wait has not ended.
+func (es *entries) lasts(s seen) bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return s.Entry.number == s.number
+}
+
+func (es *entries) none() bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return es.first == nil
+}
+
+// learn notes another client's label. A few hundred are known at a time.
+func (es *entries) learn(client, label string) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	if es.labels == nil || len(es.labels) >= 256 {
+		es.labels = make(map[string]string)
+	}
+	es.labels[client] = label
+}
+
+// knows reports whether another client's label was asked for.
+func (es *entries) knows(client string) bool {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	_, known := es.labels[client]
+	return known
+}
+
+func (es *entries) label(client string) string {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	return es.labels[client]
+}
