@@ -211,7 +211,7 @@ func TestWatchSeveral(t *testing.T) {
 	}{
 		"cluster": {rlock.New(c, t.Name()), []string{"watch", "--json", "--every", "100ms", "--redis", "redis+cluster://" +
 			cluster.Nodes[0].Addr()}},
-		"quorum": {redlock.New(of, t.Name()), quorum},
+		"quorum": {redlock.New(of, t.Name(), redlock.MasterTimeout(5*time.Second)), quorum},
 	} {
 		t.Run(what, func(t *testing.T) {
 			p := start(t, nil, append(k.args, k.locker.Name())...)
