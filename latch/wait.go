@@ -75,10 +75,10 @@ func (l *Latch) wait(ctx context.Context) error {
 	w := g.join(l)
 	select {
 	case <-w.done:
-		return engine.Raise(w.err)
+		return panics.Repanic(w.err)
 	case <-ctx.Done():
 	}
-	return engine.Raise(g.leave(ctx, l, w))
+	return panics.Repanic(g.leave(ctx, l, w))
 }
 
 // deaf is the error of those who wait where nothing can be heard; nil for nil.

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
@@ -59,7 +60,7 @@ func (t *taking) take(parcel []member) error {
 		silent := errors.Is(err, holdfast.ErrUnavailable)
 		switch known := silent || errors.Is(err, holdfast.ErrNotAcquired); {
 		case known && t.ctx.Err() != nil: // nobody would be asked any more, and this says more
-			return engine.WithCause(context.Cause(t.ctx), err)
+			return errs.WithCause(context.Cause(t.ctx), err)
 		case t.once, !known, silent && t.over():
 			return err
 		}

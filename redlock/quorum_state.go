@@ -11,6 +11,8 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
@@ -149,7 +151,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		return false, q.undecided(ctx, p, who.agreed, engine.Reads)
 	case !remote.IsOwner(who.owner):
 		why := remote.InTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).Text(0)
-		return false, engine.Raise(errors.New("not released: " + why))
+		return false, panics.Repanic(errors.New("not released: " + why))
 	}
 	released := q.each(ctx, func(i int) lua.Call {
 		if !slices.Contains(who.at, i) { // this master may not have the owner, or has not answered
@@ -187,7 +189,7 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 	case free < q.need:
 		return false, q.undecided(ctx, p, free, engine.Changes)
 	case !told && refused != "":
-		return true, engine.Raise(errors.New("released, but the waiters could not be told; " +
+		return true, panics.Repanic(errors.New("released, but the waiters could not be told; " +
 			engine.ExplainUnannounced(b, refused)))
 	}
 	return true, nil
@@ -245,7 +247,7 @@ func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bo
 	failure := &quorumError{q, p, agreed}
 	o := remote.Outcome{Err: failure, Stray: changes && failure.open()}
 	if cause := context.Cause(ctx); cause != nil {
-		o.Err = engine.WithCause(cause, failure)
+		o.Err = errs.WithCause(cause, failure)
 	}
-	return engine.Raise(engine.Under(ctx, q.base.Uncertain(o)))
+	return panics.Repanic(engine.Under(ctx, q.base.Uncertain(o)))
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/pubsub"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // What backends see of a client. These are methods because an exported field would be one of
@@ -54,4 +55,20 @@ func Attached[T any](c *Client, build func(*Client) *T) *T {
 	one := build(c)
 	c.attachments.of.Store(attachment[T]{}, one)
 	return one
+}
+
+// InLine is how many callers stand in the client's own queues for a name: those in front, who ask the
+// server for it or hold it, and those behind. Of kinds whose waiters have places at the server these are
+// none.
+func (c *Client) InLine(name string) int { return c.queue.InLine(name) }
+
+// RenewNow renews the client's renewed holds of a name now, of every kind: see [Lock.RenewNow].
+func (c *Client) RenewNow(name string) {
+	c.dogs.of.Range(func(_, dog any) bool {
+		dog.(*watchdog.Watchdog).RenewNow(func(o watchdog.Owner) bool {
+			key, _ := o.(leased).of()
+			return key.Name == name
+		})
+		return true
+	})
 }

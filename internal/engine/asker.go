@@ -36,7 +36,7 @@ func (a *Asker) Uncertain(o remote.Outcome) error {
 		err = errs.Both(errs.ErrUncertain, err)
 	}
 	if remote.IsOutage(o.Err) {
-		err = outage(err)
+		err = errs.Outage(err)
 	}
 	return err
 }

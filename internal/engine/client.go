@@ -78,7 +78,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		Publish: c.server.Publish, Leave: c.Leave}
 	watch := waitwatch.Config{
 		Client: c.id, Label: o.Label, LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
-		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.held,
+		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.dogs.held,
 	}
 	c.watch, c.label = waitwatch.New(watch), waitwatch.NewLabel(watch, o.Lease, c.isIdle)
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
@@ -173,4 +173,19 @@ func (c *Client) Leave(locks int, why error) {
 	}
 	c.left.add(locks, why)
 	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
+}
+
+// isIdle reports whether the client neither holds nor waits.
+func (c *Client) isIdle() bool { return c.watch.Idle() && !c.dogs.busy() }
+
+// labelOf is the label of an owner's client, as far as that is known.
+func (c *Client) labelOf(owner string) string {
+	switch client := remote.ClientIn(owner); client {
+	case "":
+		return ""
+	case c.id:
+		return c.opts.Label
+	default:
+		return c.watch.LabelOf(client)
+	}
 }

@@ -14,7 +14,7 @@ import (
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if err := g.beginOp(ctx); err != nil { // something else of its is under way
-		return Under(ctx, outage(WithCause(err, WithCause(remote.ErrSilent, g.base.backend.Unreached()))))
+		return Under(ctx, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached()))))
 	}
 	defer g.endOp()
 	g.mu.Lock()
@@ -34,7 +34,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.Unreached()))))
+		return errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.Unreached()))))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone:

@@ -128,7 +128,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	now := suspend.System.Now()
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
 	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
-		return nil, outage(errSlow)
+		return nil, errs.Outage(errSlow)
 	}
 	reserved, _ := strconv.ParseUint(last, 10, 64) // empty: no more than this one
 	if want.Count > 1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -180,7 +181,7 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	if ctx == nil {
 		ctx = context.Background() // it has to be sent in any case
 	}
-	return Raise(h.on.unlock(ctx, h))
+	return panics.Repanic(h.on.unlock(ctx, h))
 }
 
 // GiveBack is Unlock for a hold that nobody has seen: what was asked for with [HoldAtLeast] is
@@ -258,7 +259,7 @@ func (h *Hold) Extend(ctx context.Context, lease time.Duration) error {
 	if err == nil {
 		err = h.on.extend(ctx, lease)
 	}
-	return Raise(err)
+	return panics.Repanic(err)
 }
 
 // Wanted is closed when somebody else wants the lock, as far as that is heard of. It is nil of what

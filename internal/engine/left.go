@@ -53,9 +53,9 @@ func (g *grant) left(cause error) error {
 		said = Word{} // it is over
 	default:
 		if failure == nil {
-			failure = WithCause(remote.ErrSilent, g.base.backend.Unreached())
+			failure = errs.WithCause(remote.ErrSilent, g.base.backend.Unreached())
 		}
-		return outage(WithCause(cause, failure))
+		return errs.Outage(errs.WithCause(cause, failure))
 	}
 	hint := ""
 	if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") && !said.Waits {
@@ -90,7 +90,7 @@ func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
 	switch cause := context.Cause(wait); {
 	case cause == nil || !remote.IsOutage(o.Err):
 	case g.isLive(): // the lock is its own already
-		return outage(WithCause(cause, o.Err))
+		return errs.Outage(errs.WithCause(cause, o.Err))
 	default:
 		return g.left(cause)
 	}

@@ -126,3 +126,12 @@ func (b *Lock) recheck(left time.Duration) time.Duration {
 	}
 	return left + time.Millisecond
 }
+
+// RenewNow renews this client's renewed holds of the name now, so that a hold that was forced out
+// ends at once.
+func (b *Lock) RenewNow() {
+	b.Dog.RenewNow(func(o watchdog.Owner) bool {
+		key, _ := o.(leased).of()
+		return key == b.Key
+	})
+}

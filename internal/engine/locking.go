@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
@@ -24,7 +25,7 @@ func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
 func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	if !r.heard {
 		if err := b.prepare(r, opts); err != nil {
-			return nil, Raise(err)
+			return nil, panics.Repanic(err)
 		}
 		if b.Client.observer != nil {
 			return b.lockObserved(r) // which comes back here
@@ -38,7 +39,7 @@ func (b *Lock) lock(r *request, opts []Option) (*Hold, error) {
 	for {
 		g, failed := own.enter(b, r)
 		if failed != nil {
-			return nil, Raise(failed)
+			return nil, panics.Repanic(failed)
 		}
 		at := g.queueUp(r)
 		// Whoever waits does that here, and not further down: ten thousand may, and their stacks are
@@ -114,8 +115,8 @@ func (r *request) raise(b *Lock, err error) error {
 	if r.late && (errors.Is(err, errs.ErrUnavailable) || errors.Is(err, errs.ErrNotAcquired)) {
 		err = errs.Unasked(b.Over(r.ctx))
 	}
-	return Raise(b.selfishly(Under(r.ctx, err)))
+	return panics.Repanic(b.selfishly(Under(r.ctx, err)))
 }
 
 // errHook is returned when a hook of go-redis panicked, or a function of the user's ended the goroutine.
-var errHook = outage(errors.New("a hook of go-redis panicked, or a function of the user's ended the goroutine"))
+var errHook = errs.Outage(errors.New("a hook of go-redis panicked, or a function of the user's ended the goroutine"))

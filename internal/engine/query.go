@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -30,15 +31,15 @@ func (a *Asker) Query(ctx context.Context, changes bool, build func(publish stri
 	}
 	switch {
 	case !ok && changes:
-		return o, Raise(Under(ctx, outage(errs.Both(errs.ErrUncertain, WithCause(context.Cause(ctx), o.Err)))))
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), o.Err)))))
 	case !ok:
-		return o, Raise(Under(ctx, outage(WithCause(context.Cause(ctx), o.Err))))
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))
 	case o.Err != nil:
 		o.Stray = o.Stray && changes
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
-			o.Err = WithCause(cause, o.Err) // it ended between two attempts
+			o.Err = errs.WithCause(cause, o.Err) // it ended between two attempts
 		}
-		return o, Raise(Under(ctx, a.Uncertain(o)))
+		return o, panics.Repanic(Under(ctx, a.Uncertain(o)))
 	}
 	return o, nil
 }
@@ -47,13 +48,13 @@ func (a *Asker) Query(ctx context.Context, changes bool, build func(publish stri
 func (a *Asker) MayAsk(ctx context.Context) error {
 	switch {
 	case a.Err != nil:
-		return Raise(a.Err)
+		return panics.Repanic(a.Err)
 	case ctx == nil:
-		return Raise(errs.CheckContext(ctx))
+		return panics.Repanic(errs.CheckContext(ctx))
 	case a.Client.ctx.Err() != nil:
-		return Raise(errs.ErrClosed)
+		return panics.Repanic(errs.ErrClosed)
 	case ctx.Err() != nil:
-		return Raise(Under(ctx, errs.Unasked(context.Cause(ctx))))
+		return panics.Repanic(Under(ctx, errs.Unasked(context.Cause(ctx))))
 	}
 	return nil
 }

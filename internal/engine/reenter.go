@@ -25,7 +25,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 		return g.entry.Set(ctx, count, lease, want, failed)
 	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
-		return nil, outage(WithCause(context.Cause(wait), cmp.Or(o.Err, g.base.backend.Unreached()))) // settle passes the turn on
+		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, g.base.backend.Unreached()))) // settle passes the turn on
 	}
 	switch {
 	case o.Err != nil && (o.Stray || want.N > 0):
@@ -70,7 +70,7 @@ func (g *grant) join(r *request) (*Hold, error) {
 	err := g.beginOp(r.wait)
 	switch {
 	case err != nil && g.isLive(): // something else of its is under way
-		return nil, outage(WithCause(err, WithCause(remote.ErrSilent, g.base.backend.Unreached())))
+		return nil, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached())))
 	case err != nil:
 		return nil, g.left(err)
 	case g.isLive():

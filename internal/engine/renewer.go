@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -19,6 +21,15 @@ type Renewer interface {
 	// ReleaseAll gives back what was held when the client was closed, and notes what could not be,
 	// see [Client.Leave].
 	ReleaseAll(owners []watchdog.Owner)
+}
+
+// leased is what a client's watchdogs watch: the time for which it holds a lock at the server, see [Tenure].
+type leased interface {
+	watchdog.Owner
+	// of is the lock, and its owner as the server knows it.
+	of() (key queue.Key, owner string)
+	// holding is the grant that has the lock; nil: it is only kept.
+	holding() waitwatch.Grant
 }
 
 // watchdogs are those of a client, one for each renewer.
@@ -80,4 +91,27 @@ func (w *watchdogs) stop() (all []watched) {
 		return true
 	})
 	return all
+}
+
+// held is [waitwatch.Config.Held].
+func (w *watchdogs) held(names map[string]bool, visit func(name, owner string, g waitwatch.Grant)) {
+	var all []leased
+	w.each(func(o watchdog.Owner) { // with a mutex held
+		l := o.(leased)
+		if key, _ := l.of(); names[key.Name] {
+			all = append(all, l)
+		}
+	})
+	for _, l := range all {
+		if g := l.holding(); g != nil {
+			key, owner := l.of()
+			visit(key.Name, owner, g)
+		}
+	}
+}
+
+// describe is for [notify.Notifier.Renewals].
+func describe(o watchdog.Owner) (kind, name, owner string) {
+	key, owner := o.(leased).of()
+	return key.Kind, key.Name, owner
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -74,7 +75,7 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	}
 	owner := state.Reply.Text(0)
 	if !remote.IsOwner(owner) {
-		return false, Raise(errors.New("not released: " + remote.InTheWay(state.Reply.Int(2), owner).Text(0)))
+		return false, panics.Repanic(errors.New("not released: " + remote.InTheWay(state.Reply.Int(2), owner).Text(0)))
 	}
 	released, err := b.Query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
 	if err != nil {
@@ -90,7 +91,7 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 
 // Unheard is the error of a lock that was freed, where the announcement was refused.
 func Unheard(b *Lock, refused string) error {
-	return Raise(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
+	return panics.Repanic(errors.New("released, but the waiters could not be told; " + ExplainUnannounced(b, refused)))
 }
 
 // recall calls the client of an owner that was forced out. If it keeps the lock without a holder, it

@@ -5,6 +5,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -139,10 +141,17 @@ func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
 // End ends it: the lock is not handed on any more.
 func (t *Tenure) End() { t.end() }
 
-// describe names the lock of an owner under watch, and the owner as the server knows it.
-func describe(o watchdog.Owner) (kind, name, owner string) {
-	t := o.(*Tenure)
-	return t.base.Key.Kind, t.base.Key.Name, t.Entry.Owner()
+// of is [leased.of].
+func (t *Tenure) of() (key queue.Key, owner string) { return t.base.Key, t.Entry.Owner() }
+
+// holding is [leased.holding].
+func (t *Tenure) holding() waitwatch.Grant {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if g, ok := t.holder.(waitwatch.Grant); ok {
+		return g
+	}
+	return nil
 }
 
 // end ends it and returns who holds the lock.
@@ -193,22 +202,3 @@ func (t *Tenure) noteUse() {
 
 // reserveSize is how many tokens to reserve for those who wait in this client.
 func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
-
-// RenewNow renews the client's renewed holds of a name now, of every kind: see [Lock.RenewNow].
-func (c *Client) RenewNow(name string) {
-	c.dogs.of.Range(func(_, dog any) bool {
-		dog.(*watchdog.Watchdog).RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key.Name == name })
-		return true
-	})
-}
-
-// InLine is how many callers stand in the client's own queues for a name: those in front, who ask the
-// server for it or hold it, and those behind. Of kinds whose waiters have places at the server these are
-// none.
-func (c *Client) InLine(name string) int { return c.queue.InLine(name) }
-
-// RenewNow renews this client's renewed holds of the name now, so that a hold that was forced out
-// ends at once.
-func (b *Lock) RenewNow() {
-	b.Dog.RenewNow(func(o watchdog.Owner) bool { return o.(*Tenure).base.Key == b.Key })
-}

@@ -46,7 +46,7 @@ func (g *grant) unlockEnded(ctx context.Context, h *Hold) (at time.Duration, err
 		defer cancel()
 		if err := g.beginOp(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
-			return 0, outage(errs.Both(errs.ErrUncertain, err))
+			return 0, errs.Outage(errs.Both(errs.ErrUncertain, err))
 		}
 	}
 	return g.unlockInTurn(ctx, h)

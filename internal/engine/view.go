@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/notify"
-	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
-	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // What package waitwatch sees of a grant and of a client. It changes neither.
@@ -106,37 +104,4 @@ func (g *grant) InTheWay() (owner string, here waitwatch.Grant) {
 	}
 	note, _ := g.noted()
 	return note.Said().Owner, nil
-}
-
-// held is [waitwatch.Config.Held].
-func (c *Client) held(names map[string]bool, visit func(name, owner string, g waitwatch.Grant)) {
-	var all []*Tenure
-	c.dogs.each(func(o watchdog.Owner) { // with a mutex held
-		if t := o.(*Tenure); names[t.base.Key.Name] {
-			all = append(all, t)
-		}
-	})
-	for _, t := range all {
-		t.mu.Lock()
-		g, _ := t.holder.(*grant) // else the lock is only kept
-		t.mu.Unlock()
-		if g != nil {
-			visit(t.base.Key.Name, t.Entry.Owner(), g)
-		}
-	}
-}
-
-// isIdle reports whether the client neither holds nor waits.
-func (c *Client) isIdle() bool { return c.watch.Idle() && !c.dogs.busy() }
-
-// labelOf is the label of an owner's client, as far as that is known.
-func (c *Client) labelOf(owner string) string {
-	switch client := remote.ClientIn(owner); client {
-	case "":
-		return ""
-	case c.id:
-		return c.opts.Label
-	default:
-		return c.watch.LabelOf(client)
-	}
 }

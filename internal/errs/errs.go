@@ -26,6 +26,23 @@ var (
 // Both is two reasons in one line; errors.Join would put them on two.
 func Both(what, why error) error { return pair{what, why} }
 
+// Outage is an [ErrUnavailable] with its reason.
+func Outage(why error) error { return Both(ErrUnavailable, why) }
+
+// WithCause adds the last failure to the cause that ended a wait, if either is there. An error of Redis must not hide
+// behind a timeout.
+func WithCause(cause, failure error) error {
+	switch {
+	case failure == nil:
+		return cause
+	case cause == nil:
+		return failure
+	case errors.Is(failure, cause):
+		return failure
+	}
+	return Both(cause, failure)
+}
+
 type pair struct{ what, why error }
 
 func (p pair) Error() string   { return printable.Line(p.what.Error() + ": " + p.why.Error()) }

@@ -28,6 +28,18 @@ func Into(err *error) {
 	}
 }
 
+// Repanic returns the error of an operation, at the operation's end. If that is a panic of the user's code, the panic
+// goes on to the caller. By then everything that the operation had got is given back, or will be.
+func Repanic(err error) error {
+	if err == nil {
+		return nil // without looking, which takes memory
+	}
+	if p := In(err); p != nil {
+		panic(p.Value)
+	}
+	return err
+}
+
 // In finds the panic in an error, nil if there is none.
 func In(err error) *Error {
 	var p *Error

@@ -93,8 +93,8 @@ internal/engine/keep.go
 	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
 internal/engine/left.go
 	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
-	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, WithCause(cause, failure)) }; »return
-		outage(WithCause(cause, failure))
+	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
+		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/locking.go
