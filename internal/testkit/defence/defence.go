@@ -91,6 +91,7 @@ var (
 	HandBack  Switch // who is handed the lock when leaving hands it on, or back
 	Outlast   Switch // what is under way for who leaves goes on for those behind
 	LateFor   Switch // but not for long where the servers are silent
+	SilentWay Switch // what was asked for who left is given back where a connection is silent, before its read ends
 	InTime    Switch // a place in a queue ends before a grant comes too late for its caller
 
 	// Of locks that a client keeps without a holder.

@@ -69,6 +69,7 @@ var controls = map[string]string{
 	"HandBack":  "integration_test/controls.TestControls/who leaves hands back",
 	"Outlast":   "rlock.TestWhatIsUnderWayGoesOn",
 	"LateFor":   "redlock.TestNextAsksWhereMastersAreSilent",
+	"SilentWay": "rlock.TestKindControls/who leaves a silent connection is not waited for",
 	"InTime":    "integration_test/simulation.TestImpatience/fairlock, one client",
 
 	"KeptCalled": "internal/testkit/memory.TestKeepControls/who calls while it is idle gets it",

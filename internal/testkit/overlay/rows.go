@@ -64,6 +64,7 @@ internal/engine/courtesy.go
 	LetGo: if c.others <= 0« || OFF» {
 	Turns: \tc.others--«; if OFF { c.others = 0 }»
 internal/engine/field.go
+	SilentWay: f.LeaveUndo()«; if OFF { return }»\n\tc := f.server.client
 	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
@@ -75,7 +76,7 @@ internal/engine/handoff.go
 	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
-	LateFor: «if OFF { limit = time.Hour }; »timer := time.NewTimer(limit)
+	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.story.endLater(h.ending(sinceStart(), reason, nil))
