@@ -59,18 +59,15 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			calls := srv.CommandCalls(t)
 			require.Zero(t, calls["evalsha"]+calls["eval"])
 
-			other, err := inner.lock(c, "y").Lock(h.Context())
-			require.NoError(t, err, "another name")
+			other := kindtest.Take(h.Context(), t, inner.lock(c, "y").Lock) // another name
 			require.NoError(t, other.Unlock(t.Context()))
-			again, err := outer.lock(c, "x").Lock(h.Context())
-			require.NoError(t, err, "its own kind")
+			again := kindtest.Take(h.Context(), t, outer.lock(c, "x").Lock) // its own kind
 			require.NoError(t, again.Unlock(t.Context()))
 			require.NoError(t, h.Unlock(t.Context()))
 
 			defer defence.OneKind.Without(t)()
 			h = kindtest.Lock(t, outer.lock(c, "x"))
-			_, err = inner.lock(c, "x").TryLock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "control: it would wait for itself")
+			kindtest.Refused(h.Context(), t, inner.lock(c, "x").TryLock) // control: it would wait for itself
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}

@@ -74,8 +74,7 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 		require.True(t, r.Yes())
 	}
 	for _, name := range rwNames {
-		h := kindtest.Lock(t, rwlock.New(c, name))
-		require.NoError(t, h.Unlock(t.Context()))
+		kindtest.Unlock(t, kindtest.Lock(t, rwlock.New(c, name)))
 	}
 }
 

@@ -118,8 +118,7 @@ func TestFilterAndDetail(t *testing.T) {
 	srv := redistest.Start(t)
 	client := newClient(t, srv.Client(t))
 	for _, name := range []string{"orders:1", "orders:2", "invoices:1"} {
-		_, err := rlock.New(client, name).Lock(t.Context())
-		require.NoError(t, err)
+		kindtest.Lock(t, rlock.New(client, name))
 	}
 	b := newTab(t)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{}))
