@@ -311,10 +311,7 @@ func TestFairCosts(t *testing.T) {
 		t.Run(p.Name, func(t *testing.T) {
 			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
 			for _, client := range []string{"live", "stopped"} {
-				sub := rdb.Subscribe(t.Context(), "channel:{x}:"+client)
-				defer sub.Close()
-				_, err := sub.Receive(t.Context())
-				require.NoError(t, err)
+				redistest.Subscribed(t, rdb, "channel:{x}:"+client)
 			}
 			c := newFairCost(t, rdb)
 			for state, fill := range fairCosts {

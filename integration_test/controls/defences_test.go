@@ -288,13 +288,7 @@ func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
 }
 
 // listen has the server see somebody who waits for the lock in another client.
-func (l *lab) listen() *redis.PubSub {
-	sub := l.direct.Subscribe(l.Context(), channel)
-	l.Cleanup(func() { _ = sub.Close() })
-	_, err := sub.Receive(l.Context())
-	require.NoError(l, err)
-	return sub
-}
+func (l *lab) listen() { redistest.Subscribed(l, l.direct, channel) }
 
 // patient is a client behind the proxy that waits long for answers, so that one can be held back.
 func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {

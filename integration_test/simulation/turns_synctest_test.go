@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -109,10 +110,7 @@ func (s *scene) hold(c *holdfast.Client) {
 func (s *scene) redisson(rdb *redis.Client) (turn func()) {
 	const channel = "redisson_lock__channel:{a}"
 	ctx := s.t.Context()
-	ear := rdb.Subscribe(ctx, channel)
-	_, err := ear.Receive(ctx)
-	require.NoError(s.t, err)
-	s.t.Cleanup(func() { _ = ear.Close() })
+	ear := redistest.Subscribed(s.t, rdb, channel)
 	do := func(script string) any {
 		reply, err := rdb.Eval(ctx, script, []string{"a", channel}, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17").Result()
 		require.NoError(s.t, err)

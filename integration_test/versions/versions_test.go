@@ -190,11 +190,7 @@ func TestToldQuorumControl(t *testing.T) {
 // overhear waits until somebody listens for a lock or latch, and listens there too.
 func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
 	waits(t, rdb, name)
-	sub := rdb.Subscribe(t.Context(), channelOf(t, rdb, name))
-	t.Cleanup(func() { _ = sub.Close() })
-	_, err := sub.Receive(t.Context()) // that it is subscribed
-	require.NoError(t, err)
-	return sub.Channel()
+	return redistest.Subscribed(t, rdb, channelOf(t, rdb, name)).Channel()
 }
 
 // overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
