@@ -7,10 +7,8 @@
 package integration_test
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -92,17 +91,9 @@ func onOutermost(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 	}
 }
 
-// startProcess starts the test binary as one of the processes of [TestMain], killed at the end of the test if it still
-// runs. in is what it reads, and lines are what it prints.
-func startProcess(t *testing.T, env string, job ...any) (cmd *exec.Cmd, in io.Writer, lines *bufio.Scanner) {
-	cmd = exec.Command(os.Args[0])
+// startProcess starts the test binary as one of the processes of [TestMain].
+func startProcess(t *testing.T, env string, job ...any) *child.Process {
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), env+"="+strings.TrimSpace(fmt.Sprintln(job...)))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd, in, bufio.NewScanner(out)
+	return child.Start(t, cmd)
 }
