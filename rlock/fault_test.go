@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -193,8 +192,8 @@ func TestStringFaultsControl(t *testing.T) {
 
 // besideAString has a fault happen to a question for a free lock, and to one for a string, and closes the client.
 func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, closed error) {
-	log, ctx := &noted{}, t.Context()
-	p := newProxied(t, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	log, ctx := &kindtest.Log{}, t.Context()
+	p := newProxied(t, &holdfast.Options{Logger: log.Logger()})
 	m := rlock.New(p.client, "a", holdfast.RespectStrings())
 	unlock(t, lock(t, m)) // the scripts are known from now on
 
@@ -211,7 +210,7 @@ func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, clos
 	require.Equal(t, 1, rule.Count())
 	closed = p.client.Close(ctx)
 	require.Equal(t, "whose", p.direct.Get(ctx, "a").Val())
-	return log.lines(), closed
+	return log.Lines(), closed
 }
 
 // newTimed is newProxied with a server whose clock can be moved.

@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/resp"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -65,7 +66,7 @@ func TestNothingHostileIsPrinted(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
-	var log output
+	var log kindtest.Log
 	page, err := holdfastweb.New(rdb, &holdfastweb.Options{Share: 1, Logger: slog.New(slog.NewJSONHandler(&log, nil)),
 		Permit: func(*http.Request, string) (string, bool) { return "me", true }})
 	require.NoError(t, err)

@@ -59,7 +59,7 @@ var undoDefences = []proof{
 			if defence.Longest.Off() {
 				<-given // up
 			} else {
-				require.True(l, l.within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
+				require.True(l, redistest.Within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
 			}
 			l.proxy.LoseRequests(false)
 			if !l.comes(l.free) {
@@ -168,7 +168,7 @@ var retryDefences = []proof{
 			l.lock(other, l.Context())
 			l.next(lua.Acquire, faultproxy.BlackHole)
 			granted := l.background(m, l.Context())
-			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Acquire)) >= 3 }), "it sleeps")
+			require.True(l, redistest.Within(patience, func() bool { return len(l.caught(lua.Acquire)) >= 3 }), "it sleeps")
 			require.NoError(l, l.direct.Del(l.Context(), name).Err())
 			l.send(l.caught(lua.Acquire)[0])
 			require.NoError(l, l.direct.Publish(l.Context(), channel, "0").Err())
@@ -196,7 +196,7 @@ var leaseDefences = []proof{
 			require.NoError(l, l.lock(m, l.Context()).Unlock(l.Context()))
 			before := l.renewals(name)
 			want := l.renewals("other") + 2
-			require.True(l, l.within(patience, func() bool { return l.renewals("other") >= want }))
+			require.True(l, redistest.Within(patience, func() bool { return l.renewals("other") >= want }))
 			require.NoError(l, other.Unlock(l.Context()))
 			if l.renewals(name) > before {
 				return "renewed after it was unlocked"
@@ -243,10 +243,10 @@ var fairDefences = []proof{
 			if l.off {
 				long = patience
 			}
-			placed := l.within(long, func() bool { return len(l.queue()) > 0 })
+			placed := redistest.Within(long, func() bool { return len(l.queue()) > 0 })
 			before := len(l.queue())
 			granted := l.background(second, l.Context())
-			require.True(l, l.within(patience, func() bool { return len(l.queue()) > before }), "it waits")
+			require.True(l, redistest.Within(patience, func() bool { return len(l.queue()) > before }), "it waits")
 			require.NoError(l, h.Unlock(l.Context()))
 			if h, _ := l.outcome(granted); h != nil && placed {
 				return "had a place, and one who came later was granted the lock"
@@ -283,7 +283,7 @@ func queued() (n int) {
 func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
 	before := queued()
 	granted := l.background(m, ctx)
-	require.True(l, l.within(patience, func() bool { return queued() > before }))
+	require.True(l, redistest.Within(patience, func() bool { return queued() > before }))
 	return granted
 }
 
@@ -300,7 +300,7 @@ func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 // time is over.
 func (l *lab) look() {
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
-	require.True(l, l.within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
+	require.True(l, redistest.Within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
 }
 
 // A lock that is handed on within a client is as good as one from the server.
@@ -326,7 +326,7 @@ var handOffDefences = []proof{
 			<-rule.Fired()
 			// The second renewal is sent when the first one was not believed. One that was is heard
 			// of.
-			require.True(l, l.within(patience, func() bool {
+			require.True(l, redistest.Within(patience, func() bool {
 				return len(heard) > 0 || l.proxy.Seen(l.sends(lua.Renew)) >= before+2
 			}))
 			rule.Release()
@@ -353,7 +353,7 @@ var handOffDefences = []proof{
 			l.listen()
 			before := l.srv.CommandCalls(l)["evalsha"]
 			rule.Release()
-			require.True(l, l.within(patience, func() bool { return l.srv.CommandCalls(l)["evalsha"] > before }))
+			require.True(l, redistest.Within(patience, func() bool { return l.srv.CommandCalls(l)["evalsha"] > before }))
 			if l.free() {
 				return "released under the next holder"
 			}

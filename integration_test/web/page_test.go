@@ -66,7 +66,7 @@ func TestComplaintsAreHeard(t *testing.T) {
 	t.Cleanup(srv.Close)
 	b := newTab(t)
 	b.open(srv.URL)
-	require.True(t, eventually(func() bool { return len(b.complaints()) >= 2 }))
+	require.True(t, redistest.Within(patience, func() bool { return len(b.complaints()) >= 2 }))
 	text := strings.Join(b.complaints(), "\n")
 	require.Contains(t, text, "Content Security Policy")
 	require.Contains(t, text, "no_such_function")

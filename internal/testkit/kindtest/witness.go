@@ -1,9 +1,12 @@
 package kindtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +15,32 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 )
+
+// Log is a log, or the output of a process, that a test reads while it is written.
+type Log struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+// Write is of io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is what was written so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Lines are those of it; one that is empty if there are none.
+func (l *Log) Lines() []string { return strings.Split(strings.TrimSpace(l.String()), "\n") }
+
+// Logger writes to it.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // Witness hears all that a client tells an observer, and finds what must not be: a call that is
 // answered twice or not at all, a hold that ends twice, never, or before it was granted.

@@ -204,7 +204,7 @@ func (s *Server) Pause() {
 	if err := s.proc.signal(Halt); err != nil {
 		tb.Fatalf("pause: %v", err)
 	}
-	if !eventually(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
+	if !Within(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
 		tb.Fatal("pause: the server still runs")
 	}
 }
@@ -230,7 +230,7 @@ func (s *Server) Restart() {
 	tb.Helper()
 	s.proc.kill()
 	var err error
-	if !eventually(patience, func() bool { err = s.run(); return err == nil }) { // the port may be taken for a moment
+	if !Within(patience, func() bool { err = s.run(); return err == nil }) { // the port may be taken for a moment
 		tb.Fatal(err)
 	}
 }
