@@ -1,3 +1,8 @@
+// Package fence_test tests the guards of package fence on real stores: PostgreSQL, SQLite and
+// Redis, with holders that come too late.
+//
+// Not here: what the guard's script replies on each version of Redis; that is beside the other
+// scripts.
 package fence_test
 
 import (
@@ -24,6 +29,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+// patience is how long a test waits for what must come, on however busy a machine.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(writerEnv); job != "" {
+		if err := write(job); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	redistest.Main(m)
+}
 
 // writerEnv makes the test binary a process that locks, waits for a word, and writes: "<address of
 // Redis> <name> <DSN of PostgreSQL>".

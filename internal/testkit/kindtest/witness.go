@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"strings"
 	"sync"
@@ -110,6 +111,24 @@ func (w *Witness) Observer() *holdfast.Observer {
 			w.wrong = append(w.wrong, fmt.Sprintf("%d events were dropped", n))
 		},
 	}
+}
+
+// Play tells an observer of a call that is granted, held, renewed and lost, by what a renewal found, of one that
+// is refused, and of everything else once.
+func Play(o *holdfast.Observer, kind, name string, found error) {
+	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
+	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
+		Waited: 2 * time.Second, Contended: true})
+	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
+		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, found), Err: holdfast.ErrUncertain})
+	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
+	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
+	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	o.Dropped(2)
+	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
+	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
 }
 
 func (w *Witness) on(ctx context.Context, note func(*Call)) {
