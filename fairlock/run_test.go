@@ -262,11 +262,7 @@ var joins = kindtest.Crowd{
 
 // TestJoinMeetsFaults: waiters of one client ask for their places by one script, and that is lost, or
 // its answer, or it is executed late. Each of them is granted the lock once, and no place is left.
-func TestJoinMeetsFaults(t *testing.T) {
-	for what, fault := range kindtest.Faults() {
-		t.Run(what, func(t *testing.T) { require.NoError(t, joins.Meet(t, fault)) })
-	}
-}
+func TestJoinMeetsFaults(t *testing.T) { joins.Meet(t) }
 
 // TestJoinAtAFreeLock: places are asked for together, and then the lock becomes free. It is handed to
 // the first of them with the others behind it, and nobody asks once more. Control: an answer with the
