@@ -47,7 +47,7 @@ var undoDefences = []proof{
 		name:  "undo goes on for the longest lease",
 		fault: "network silent for longer than the lease that a hold was extended to", off: &defence.Longest,
 		try: func(l *lab) string {
-			given := make(news, 1)
+			given := make(kindtest.Lines, 1)
 			m := l.mutex(&holdfast.Options{RetryBudget: 500 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
 				&slog.HandlerOptions{Level: slog.LevelWarn}))})
 			l.warm(m)
@@ -90,17 +90,6 @@ var undoDefences = []proof{
 			return ""
 		},
 	},
-}
-
-// news is a log of which only that there is something in it matters.
-type news chan struct{}
-
-func (n news) Write(p []byte) (int, error) {
-	select {
-	case n <- struct{}{}:
-	default:
-	}
-	return len(p), nil
 }
 
 // abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it
@@ -309,7 +298,7 @@ var handOffDefences = []proof{
 		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late",
 		off: &defence.Believes,
 		try: func(l *lab) string {
-			heard := make(news, 1)
+			heard := make(kindtest.Lines, 1)
 			m := l.patient(&holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))})
 			l.warm(m)
 			ctx, cancel := context.WithCancel(l.Context())

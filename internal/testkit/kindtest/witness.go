@@ -43,6 +43,18 @@ func (l *Log) Lines() []string { return strings.Split(strings.TrimSpace(l.String
 // Logger writes to it.
 func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
+// Lines is a log, line by line. What it has no room for is left out.
+type Lines chan string
+
+// Write is of io.Writer.
+func (l Lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
+
 // Witness hears all that a client tells an observer, and finds what must not be: a call that is
 // answered twice or not at all, a hold that ends twice, never, or before it was granted.
 type Witness struct {
