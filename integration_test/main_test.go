@@ -55,19 +55,12 @@ func TestServer(t *testing.T) {
 	require.Equal(t, strings.HasPrefix(string(says), "Valkey"), s.IsValkey())
 }
 
-var newClient = kindtest.NewClient
+var newClient, onAllServers = kindtest.NewClient, redistest.EachProgram
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
 	h := kindtest.Lock(t, m, holdfast.Wait(patience))
 	return h
-}
-
-// onAllServers runs a test on every server program there is.
-func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) { test(t, p) })
-	}
 }
 
 // outermost are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest

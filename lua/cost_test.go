@@ -166,23 +166,21 @@ func fillHash(first int) func(t *testing.T, rdb *redis.Client, n int) {
 // TestCosts: what a script of a plain lock, of a quorum's master or of a guard does at the server
 // is bounded, whoever stands in the hash: nobody, the owner, or thousands of others' fields.
 func TestCosts(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
-			for _, c := range costs() {
-				for state, fill := range costHashes {
-					for _, n := range []int{10, 100, 10000} {
-						require.NoError(t, rdb.FlushAll(t.Context()).Err())
-						fill(t, rdb, n)
-						calls, elements := costOf(t, rdb, c.script.Name(), c.script.Text(), c.keys, c.args)
-						require.LessOrEqual(t, calls, mostCalls*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
-						require.LessOrEqual(t, elements, mostElements*c.locks, "%s beside %s, %d", c.script.Name(),
-							state, n)
-					}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
+		for _, c := range costs() {
+			for state, fill := range costHashes {
+				for _, n := range []int{10, 100, 10000} {
+					require.NoError(t, rdb.FlushAll(t.Context()).Err())
+					fill(t, rdb, n)
+					calls, elements := costOf(t, rdb, c.script.Name(), c.script.Text(), c.keys, c.args)
+					require.LessOrEqual(t, calls, mostCalls*c.locks, "%s beside %s, %d", c.script.Name(), state, n)
+					require.LessOrEqual(t, elements, mostElements*c.locks, "%s beside %s, %d", c.script.Name(),
+						state, n)
 				}
 			}
-		})
-	}
+		}
+	})
 }
 
 // TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk
@@ -307,30 +305,28 @@ func of(client string) func(int) string {
 // looked at by every script when two releases have gone before, which make few calls for each that
 // they take out.
 func TestFairCosts(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
-			for _, client := range []string{"live", "stopped"} {
-				redistest.Subscribed(t, rdb, "channel:{x}:"+client)
-			}
-			c := newFairCost(t, rdb)
-			for state, fill := range fairCosts {
-				for _, n := range []int{10, 100, 10000} {
-					require.NoError(t, rdb.FlushAll(t.Context()).Err())
-					fill(c, n)
-					c.mustBeBounded(state, n)
-				}
-			}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
+		for _, client := range []string{"live", "stopped"} {
+			redistest.Subscribed(t, rdb, "channel:{x}:"+client)
+		}
+		c := newFairCost(t, rdb)
+		for state, fill := range fairCosts {
 			for _, n := range []int{10, 100, 10000} {
 				require.NoError(t, rdb.FlushAll(t.Context()).Err())
-				fairCosts["live"](c, n)
-				fillHash(0)(t, rdb, n)
-				for _, what := range []string{"enqueue", "join", "try", "poll", "poll of a", "state"} {
-					c.mustCostLittle(what, "behind what is no lock", n, fairScripts(c, n)[what])
-				}
+				fill(c, n)
+				c.mustBeBounded(state, n)
 			}
-		})
-	}
+		}
+		for _, n := range []int{10, 100, 10000} {
+			require.NoError(t, rdb.FlushAll(t.Context()).Err())
+			fairCosts["live"](c, n)
+			fillHash(0)(t, rdb, n)
+			for _, what := range []string{"enqueue", "join", "try", "poll", "poll of a", "state"} {
+				c.mustCostLittle(what, "behind what is no lock", n, fairScripts(c, n)[what])
+			}
+		}
+	})
 }
 
 func (c *fairCost) mustBeBounded(state string, n int) {

@@ -234,9 +234,9 @@ func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast
 // keeps its subscribers. Whoever waits hears all the same of a release at the new one, in clients
 // of every shape. The leases are long, so that nothing else wakes anybody.
 func TestWokenAfterFailover(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) { wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path))) })
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path)))
+	})
 }
 
 func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {

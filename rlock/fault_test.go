@@ -391,14 +391,12 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 // is left. The control: not if its key is gone in between.
 func TestLeaveInMovingSlot(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
-			require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
-			require.LessOrEqual(t, leftInMovingSlot(t, c,
-				mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
+		require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
+		require.LessOrEqual(t, leftInMovingSlot(t, c,
+			mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
+	})
 }
 
 // TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner

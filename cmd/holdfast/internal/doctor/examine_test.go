@@ -25,21 +25,19 @@ func worse(found []Finding, than Level) []Finding {
 // TestExamineEveryVersion: on a server of each version that is set up well nothing is wrong or
 // unknown, each check has its say, nothing is left, and no key of others is touched.
 func TestExamineEveryVersion(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
-			srv.Command(t, "SET", "orders:1", "theirs")
-			found, err := Examine(t.Context(), srv.Client(t), Settings{Span: time.Millisecond})
-			require.NoError(t, err)
-			require.Empty(t, worse(found, Unknown))
-			for _, c := range checks {
-				quiet := c.name == "cluster" || c.name == "denied" // of which there is nothing to say here
-				require.Equal(t, !quiet, slices.ContainsFunc(found, func(f Finding) bool { return f.Check == c.name }), c.name)
-			}
-			require.Equal(t, []any{"orders:1"}, srv.Command(t, "KEYS", "*"))
-			require.Equal(t, "theirs", srv.Command(t, "GET", "orders:1"))
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+		srv.Command(t, "SET", "orders:1", "theirs")
+		found, err := Examine(t.Context(), srv.Client(t), Settings{Span: time.Millisecond})
+		require.NoError(t, err)
+		require.Empty(t, worse(found, Unknown))
+		for _, c := range checks {
+			quiet := c.name == "cluster" || c.name == "denied" // of which there is nothing to say here
+			require.Equal(t, !quiet, slices.ContainsFunc(found, func(f Finding) bool { return f.Check == c.name }), c.name)
+		}
+		require.Equal(t, []any{"orders:1"}, srv.Command(t, "KEYS", "*"))
+		require.Equal(t, "theirs", srv.Command(t, "GET", "orders:1"))
+	})
 }
 
 // TestExamineCluster: each master is looked at, on names of its own. A node that is asked as if it
