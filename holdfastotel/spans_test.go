@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -183,7 +184,7 @@ func TestHostileNames(t *testing.T) {
 	logged := holdfastotel.LogLosses(slog.New(slog.NewJSONHandler(&log, nil)))
 	for _, text := range hostile.Texts {
 		err := errLost(errors.New(text))
-		play(metrics.Observer(), "rlock", text)
+		kindtest.Play(metrics.Observer(), "rlock", text, watchdog.ErrDeadline)
 		logged.Ended(context.Background(), holdfast.EndEvent{Name: text, Owner: text, Reason: err})
 		o := tel.Observer()
 		ctx := o.Waiting(t.Context(), holdfast.WaitEvent{Kind: "rlock", Name: text})

@@ -2,11 +2,9 @@ package holdfastweb_test
 
 import (
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -73,26 +71,6 @@ func ask(t testing.TB, h http.Handler, method, target string, header ...string) 
 func get(t testing.TB, h http.Handler, target string) answer {
 	return ask(t, h, http.MethodGet, target)
 }
-
-// notes is a log that tests read.
-type notes struct {
-	mu  sync.Mutex // guards buf
-	buf strings.Builder
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.buf.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.buf.String()
-}
-
-func (n *notes) logger() *slog.Logger { return slog.New(slog.NewTextHandler(n, nil)) }
 
 // TestMounted: at the root, below a path with it or without, and where a slash is missing.
 func TestMounted(t *testing.T) {

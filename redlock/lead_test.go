@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -161,10 +162,7 @@ func (l *lab) narrow(name string, at int) (asked, told bool) {
 	a.proxies[at].Stop()
 	h := lock(l, a.mutex(name))
 	eventually(l.T, "at all others", func() bool { return l.held(name) == len(l.masters)-1 })
-	ear := l.direct[at].Subscribe(l.Context(), channelOf(name))
-	defer ear.Close()
-	_, err := ear.Receive(l.Context())
-	require.NoError(l, err)
+	ear := redistest.Subscribed(l, l.direct[at], channelOf(name))
 	granted := l.awaits(b, name)
 	var votes []int
 	for _, proxy := range b.proxies {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -36,29 +36,11 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must come, on however slow a machine.
 const patience = 2 * time.Minute
 
-// output collects what a process prints while a test reads it.
-type output struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // program is a run of the command. Its outputs are pipes, so end returns only when every process
 // that has them, the command's and its children's, has ended.
 type program struct {
 	*exec.Cmd
-	stdout, stderr output
+	stdout, stderr kindtest.Log
 }
 
 // start starts the command. It is killed if the test ends first.
