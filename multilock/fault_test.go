@@ -243,6 +243,43 @@ func TestWaitHoldsInSilence(t *testing.T) {
 	}
 }
 
+// TestSilenceBehindARefusal: one of the locks is somebody else's, who is waited for, and then the server falls silent.
+// The call ends by its Wait, or when its context is cancelled, although what it has cannot be given back: that goes on.
+// Otherwise it would end with the retry budget.
+func TestSilenceBehindARefusal(t *testing.T) {
+	for how, cancels := range map[string]bool{"Wait": false, "cancelled": true} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
+			rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+			c := newClient(t, rdb, &holdfast.Options{RetryBudget: time.Hour})
+			h := lock(t.Context(), t, rlock.New(newClient(t, direct, nil), "b"))
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			wait := 2 * time.Second
+			if cancels {
+				wait = time.Hour
+			}
+			waiting := begin(ctx, t, multilock.New(plain(c, "a", "b")...).Lock, holdfast.Wait(wait))
+			eventually(t, "it has the one and waits for the other", func() bool {
+				return len(taken(t, direct, "a")) == 1 && kindtest.Listeners(t.Context(), direct, "redisson_lock__channel:{b}") == 1
+			})
+			proxy.Silence(true)
+			defer func() { // and its connections end, which nobody else does
+				proxy.Silence(false)
+				proxy.Stop()
+				proxy.Start()
+			}()
+			if cancels {
+				cancel()
+			}
+			require.Error(t, waiting.Err())
+			unlock(t, h)
+		})
+	}
+}
+
 // ending is a lock that ends the caller's context, just before it is asked for or when it has an answer.
 type ending struct {
 	holdfast.Locker
