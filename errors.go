@@ -86,7 +86,8 @@ type Error struct {
 }
 
 // Error reads like `rlock: unlock "orders:42": lock lost`. It is one line of a few kilobytes at most, in
-// which nothing can change a terminal, whatever the name and the server's answer are; Name and Err have all of it.
+// which nothing can change a terminal, whatever the name and the server's answer are; Name and Err have all of it. A
+// server without AUTH repeats the password in its answer, so log the Error and not its Err.
 func (e *Error) Error() string { return errs.Text(e.Kind, e.Op, e.Name, e.Err) }
 
 // Unwrap returns the reason, for errors.Is and errors.As.
