@@ -1,9 +1,11 @@
 package holdfastweb_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -134,6 +137,16 @@ func TestAnyAddress(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode, target)
 	}
 	require.Equal(t, http.StatusNotFound, get(t, page, "/lock?name=").StatusCode)
+}
+
+// TestFilterIsShown: a filter stands in the page as what others wrote does: of whole characters, which do nothing.
+func TestFilterIsShown(t *testing.T) {
+	page := newPage(t, redistest.Shared(t).Client(t), quick(holdfastweb.Options{}))
+	for _, text := range append(hostile.Texts, "\xff*", "\x1b[2J\u009b\u202e", "x"+strings.Repeat("é", 150)) {
+		hostile.Check(t, fmt.Sprintf("%.40q", text), get(t, page, "/?"+url.Values{"match": {text}}.Encode()).body)
+	}
+	require.Contains(t, get(t, page, "/?match=orders:*").body, `value="orders:*"`)
+	require.Contains(t, get(t, page, "/?match=x"+strings.Repeat("%C3%A9", 150)).body, `value="x`+strings.Repeat("é", 99)+`"`)
 }
 
 // TestOptions: what cannot be is refused with the field, the value and what would be right.

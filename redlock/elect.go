@@ -178,7 +178,7 @@ func (e *election) disturbs(c *contest, owner string, once bool) bool {
 	if !once {
 		return !c.passes(owner)
 	}
-	return e.q.rivals().leads(e.q.base.Key, owner) < e.lasts()
+	return remote.IsOwner(owner) && e.q.rivals().leads(e.q.base.Key, owner) < e.lasts() // else it is no owner of a lock
 }
 
 // agree decides the tokens of an election that is won. The token is the greatest that a master

@@ -259,17 +259,17 @@ func TestOnceDoesNotDisturb(t *testing.T) {
 			l.give(i, name, owner, time.Hour)
 		}
 	}
-	contested("somebody:1")
+	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:1")
 	_, err := asked()
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	contested("somebody:2")
+	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:2")
 	votes, err := asked()
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.Equal(t, 1, votes, "the lead is asked")
 
 	eventually(t, "all are asked, of the same owner", func() bool { votes, _ = asked(); return votes == len(l.masters) })
 	defer defence.Undisturbed.Without(t)()
-	contested("somebody:3")
+	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:3")
 	votes, _ = asked()
 	require.Equal(t, len(l.masters), votes, "control")
 }

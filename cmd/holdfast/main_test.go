@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -97,6 +98,13 @@ func (p *program) told(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	require.NoError(t, p.Process.Signal(sig))
 	return p.end()
+}
+
+// diesBy sends the process a signal, by which it ends itself.
+func (p *program) diesBy(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.Equal(t, -1, p.told(t, sig), "%s", &p.stderr)
+	require.Equal(t, sig, p.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
 // prints waits until the process has printed a text.

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -279,5 +281,62 @@ func TestOneMasterIsDown(t *testing.T) {
 		require.Equal(t, owners, strings.Count(stdout, "555555555555:h1"), stdout)
 		require.Contains(t, stderr, servers[0].Addr())
 		require.NotContains(t, stdout, "--token", "a token is not enough for several")
+	}
+}
+
+// TestNoPasswordIsRepeated: a server without AUTH repeats user and password in its error, each version in its own words. No
+// command, error, page or log shows them, and a command says what to do. That the server repeats them is the control.
+func TestNoPasswordIsRepeated(t *testing.T) {
+	t.Parallel()
+	const secret = "SeKret"
+	for _, p := range redistest.Programs(t) {
+		srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
+		address := "redis://us%27er:Zq9t%20%27" + secret + "%60@" + srv.Addr() + "?max_retries=-1"
+		for _, command := range []string{"ls", "ls --json", "inspect n", "inspect --json n", "unlock --force --token 7 --yes n", "doctor", "doctor --json",
+			"doctor --deadlocks", "watch n", "watch --json n", "top --json", "top --once", "run --name n true", "run --name n --kind redlock true"} {
+			at := address
+			if strings.Contains(command, "redlock") {
+				at += " --redis " + strings.Replace(address, "127.0.0.1", "localhost", 1) + " --redis redis://" + srv.Addr() + "/3"
+			}
+			args := strings.Fields(command)
+			code, stdout, stderr := says(slices.Concat(args[:1], strings.Fields("--redis "+at), args[1:])...)
+			require.Equal(t, exitHoldfast, code, "%s %s: %s%s", p.Name, command, stdout, stderr)
+			require.NotContains(t, stdout+stderr, secret, "%s %s", p.Name, command)
+			require.Contains(t, stdout+stderr, "its arguments are not shown", "%s %s", p.Name, command)
+			if !strings.Contains(command, "redlock") {
+				require.Contains(t, stderr, "it has no AUTH: leave user and password out", "%s %s", p.Name, command)
+			}
+		}
+		code, stdout, stderr := says("ls", "--redis", strings.Replace(address, "redis://", "redis+sentinel://", 1)+"&dial_timeout=1s")
+		require.NotZero(t, code)
+		require.NotContains(t, stdout+stderr, secret)
+
+		opts, err := redis.ParseURL(address)
+		require.NoError(t, err)
+		rdb := redis.NewClient(opts)
+		require.ErrorContains(t, rdb.Ping(t.Context()).Err(), secret, "the control")
+		var log kindtest.Log
+		logger := slog.New(slog.NewJSONHandler(&log, nil))
+		client, err := holdfast.New(rdb, &holdfast.Options{Logger: logger, Label: "label"})
+		require.NoError(t, err)
+		page, err := holdfastweb.New(rdb, &holdfastweb.Options{Logger: logger})
+		require.NoError(t, err)
+		for _, err := range called(t.Context(), rdb, client, "n") {
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), secret)
+			var e *holdfast.Error
+			require.False(t, errors.As(err, &e) && !strings.Contains(err.Error(), "arguments are not shown"), "%v", err)
+		}
+		for _, at := range []string{"/", "/lock?name=n", "/end?name=n&owner=o&part=0"} {
+			w := httptest.NewRecorder()
+			page.ServeHTTP(w, httptest.NewRequest("GET", at, nil))
+			require.NotContains(t, w.Body.String(), secret)
+		}
+		page.Close()
+		if err := client.Close(t.Context()); err != nil {
+			require.NotContains(t, err.Error(), secret)
+		}
+		require.NotContains(t, log.String(), secret)
+		require.NoError(t, rdb.Close())
 	}
 }

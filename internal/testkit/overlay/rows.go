@@ -176,7 +176,7 @@ multilock/member.go
 	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
 multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
-	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have, why))
+	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
 pubsub/follow.go
 	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
 pubsub/hub.go
@@ -213,7 +213,7 @@ redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
-	Undisturbed: return e.q.rivals().leads(e.q.base.Key, owner) < e.lasts()« && !OFF»
+	Undisturbed: return remote.IsOwner(owner)« && !OFF»
 redlock/lead.go
 	LastWord: !time.Now().Before(c.look)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»

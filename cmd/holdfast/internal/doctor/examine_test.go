@@ -113,6 +113,13 @@ func TestNobodyAnswers(t *testing.T) {
 	_, err := Examine(t.Context(), srv.Client(t), Settings{})
 	require.ErrorContains(t, err, "NOAUTH")
 	rdb := srv.Client(t)
+	for _, p := range redistest.Programs(t) {
+		noAuth := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
+		named := redis.NewClient(&redis.Options{Addr: noAuth.Addr(), Username: "user", Password: "Zq9tSeKret", MaxRetries: -1})
+		_, err = Examine(t.Context(), named, Settings{})
+		require.ErrorContains(t, err, "auth", p.Name)
+		require.NoError(t, named.Close())
+	}
 	srv.Kill()
 	_, err = Examine(t.Context(), rdb, Settings{})
 	require.Error(t, err)
