@@ -241,7 +241,7 @@ func TestRunLoss(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			rdb := srv.Client(t)
-			p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--grace", c.grace, "--", "sh", "-c",
+			p := command(t, srv, "run", "--name", t.Name(), "--lease", "3s", "--grace", c.grace, "--", "sh", "-c",
 				c.script)
 			p.prints(t, "ready")
 			require.EqualValues(t, 1, rdb.Del(context.Background(), t.Name()).Val())

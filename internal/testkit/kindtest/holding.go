@@ -40,8 +40,8 @@ func aGrant(s *subject) {
 func exclusion(s *subject) {
 	a, b := s.locker(), s.locker()
 	first := Take(s.Context(), s, a.TryLock)
-	Refused(s.Context(), s, b.TryLock)
-	Refused(s.Context(), s, a.TryLock) // another owner of the same client
+	_ = Refused(s.Context(), s, b.TryLock)
+	_ = Refused(s.Context(), s, a.TryLock) // another owner of the same client
 	require.NoError(s, first.Context().Err())
 	s.unlock(first)
 	second := Take(s.Context(), s, b.TryLock)
@@ -104,7 +104,7 @@ func reentry(s *subject) {
 	require.NoError(s, outer.Context().Err(), "the outer hold goes on")
 	require.True(s, outer.Deadline().After(time.Now()))
 	s.held(c, outer, 1)
-	Refused(s.Context(), s, s.locker().TryLock)
+	_ = Refused(s.Context(), s, s.locker().TryLock)
 	s.unlock(outer)
 	s.free(c)
 }
