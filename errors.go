@@ -48,6 +48,8 @@ var (
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
 	// context.Canceled, or what the context was cancelled with, as by an errgroup. That a connection was
 	// refused is such a failure also while go-redis is still dialling again, for all callers of the client.
+	// Not so that one to a Sentinel was: go-redis dials these itself, and says so when it has given up, with
+	// its defaults after about 40 s.
 	//
 	// If the context had ended before the call, nothing is sent, and the error is neither this one nor
 	// ErrNotAcquired. If that context belongs to another hold, the text names that hold's lock.
@@ -86,7 +88,8 @@ type Error struct {
 }
 
 // Error reads like `rlock: unlock "orders:42": lock lost`. It is one line of a few kilobytes at most, in
-// which nothing can change a terminal, whatever the name and the server's answer are; Name and Err have all of it.
+// which nothing can change a terminal, whatever the name and the server's answer are; Name and Err have all of it. A
+// server without AUTH repeats the password in its answer, so log the Error and not its Err.
 func (e *Error) Error() string { return errs.Text(e.Kind, e.Op, e.Name, e.Err) }
 
 // Unwrap returns the reason, for errors.Is and errors.As.

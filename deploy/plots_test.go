@@ -92,8 +92,7 @@ func minute(t *testing.T) (r *run, from, to time.Time) {
 	observer := r.observe(t)
 	clients := []*holdfast.Client{client(t, server, observer), client(t, server, observer)}
 	ctx, stop := context.WithCancel(context.Background())
-	report, err := rlock.New(clients[0], "report:1").Lock(ctx)
-	require.NoError(t, err)
+	report := kindtest.Take(ctx, t, rlock.New(clients[0], "report:1").Lock)
 	var wg sync.WaitGroup
 	for i := range 10 {
 		wg.Go(func() {
@@ -296,13 +295,9 @@ func live(t *testing.T) *run {
 
 	orders := rlock.New(one, "orders:1")
 	hold := kindtest.Lock(t, orders)
-	_, err := rlock.New(two, "orders:1").TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	_, err = rlock.New(two, "orders:1").Lock(ctx, holdfast.Wait(time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	inner, err := orders.Lock(hold.Context())
-	require.NoError(t, err)
-	require.NoError(t, inner.Unlock(ctx))
+	kindtest.Refused(ctx, t, rlock.New(two, "orders:1").TryLock)
+	kindtest.Refused(ctx, t, rlock.New(two, "orders:1").Lock, holdfast.Wait(time.Millisecond))
+	kindtest.Unlock(t, kindtest.Take(hold.Context(), t, orders.Lock))
 
 	var waiters sync.WaitGroup
 	for _, c := range []*holdfast.Client{one, one, two} {

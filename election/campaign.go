@@ -88,7 +88,7 @@ func (e *Election) campaign(ctx context.Context, value string, opts []holdfast.O
 		return nil, errs.Invalid("ctx is that of the leader of %q, which would wait for itself; resign first, or use another context",
 			e.Name())
 	}
-	t := &term{base: e.base, outer: termOf(ctx)}
+	t, end := &term{base: e.base, outer: termOf(ctx)}, e.base.EndOf(ctx, opts)
 	h, err := e.base.Lock(context.WithValue(ctx, termKey{}, t), opts...)
 	if err != nil {
 		return nil, err
@@ -98,10 +98,10 @@ func (e *Election) campaign(ctx context.Context, value string, opts []holdfast.O
 		if !announced { // or a hook of go-redis has panicked
 			// Its own error would only repeat what is known: if nobody answers, the release goes on
 			// in the background.
-			_ = h.Unlock(ctx)
+			_ = h.GiveBackBy(ctx, end)
 		}
 	}()
-	if err := e.announce(ctx, h, value); err != nil {
+	if err := e.announce(ctx, h, value, end); err != nil {
 		return nil, err
 	}
 	announced, t.hold = true, h
@@ -110,14 +110,21 @@ func (e *Election) campaign(ctx context.Context, value string, opts []holdfast.O
 }
 
 // announce tells others who leads now. It goes on for as long as the retry budget says, and no
-// longer than the leadership lasts.
-func (e *Election) announce(ctx context.Context, h *engine.Hold, value string) error {
+// longer than the leadership lasts, or the call may.
+func (e *Election) announce(ctx context.Context, h *engine.Hold, value string, end time.Time) error {
+	under := h.Context()
+	if !end.IsZero() {
+		left := max(time.Until(end), leastAnnounced, 2*e.base.Client.RoundTrip())
+		limited, cancel := context.WithDeadlineCause(under, time.Now().Add(left), errNotInTime)
+		defer cancel()
+		under = limited
+	}
 	lease := e.base.Client.DefaultLease()
 	if left := time.Until(h.Deadline()); left > lease {
 		lease = left
 	}
 	token := strconv.FormatUint(h.Token(), 10)
-	o, err := e.base.Query(h.Context(), engine.Changes, func(publish string) lua.Call {
+	o, err := e.base.Query(under, engine.Changes, func(publish string) lua.Call {
 		return e.wire.announce(h.Owner(), token, value, lease, publish)
 	})
 	switch {
@@ -134,6 +141,12 @@ func (e *Election) announce(ctx context.Context, h *engine.Hold, value string) e
 	e.wire.announced(h.Owner(), token, value)
 	return nil
 }
+
+// leastAnnounced is how long an answer to the announcement is waited for at least, and two round trips if these take
+// longer: the leadership may be granted when the time of the call is nearly over.
+const leastAnnounced = 50 * time.Millisecond
+
+var errNotInTime = errors.New("the leadership could not be announced within the time of the call")
 
 var errNotAnnounced = errors.New("the leadership ended before it was announced")
 

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -316,22 +317,11 @@ func TestTokensGoBack(t *testing.T) {
 	require.False(t, e.IsLeader())
 }
 
-// lines is where a logger writes; it keeps the first.
-type lines chan string
-
-func (l lines) Write(p []byte) (int, error) {
-	select {
-	case l <- string(p):
-	default:
-	}
-	return len(p), nil
-}
-
 // TestFullServer: the server's memory is full when Run campaigns. It campaigns again, and leads when
 // there is room.
 func TestFullServer(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	logged := make(lines, 1)
+	logged := make(kindtest.Lines, 1)
 	e := election.New(newClient(t, rdb, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(logged, nil))}), "full")
 	require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", "1").Err())
 	done, failure := make(chan error, 1), errors.New("failure")

@@ -273,3 +273,39 @@ func TestObserved(t *testing.T) {
 	require.ErrorIs(t, calls[1].Refused.Err, holdfast.ErrNotAcquired)
 	require.ErrorIs(t, calls[2].Ended.Reason, holdfast.ErrClosed)
 }
+
+// TestAnnouncementKeepsToTheTimeOfTheCall: the server falls silent between the grant and the announcement. The call ends by
+// its Wait, or when its context is cancelled, and not by the retry budget.
+func TestAnnouncementKeepsToTheTimeOfTheCall(t *testing.T) {
+	for how, cancels := range map[string]bool{"Wait": false, "cancelled": true} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			proxy := faultproxy.New(t, srv.Addr())
+			rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+			c := newClient(t, rdb, &holdfast.Options{RetryBudget: time.Hour})
+			announcement := proxy.DelayReply(script(lua.ElectionAnnounce), 1, time.Hour)
+			release := proxy.DelayReply(script(lua.ElectionRelease), 0, time.Hour)
+			require.NoError(t, srv.Client(t).ScriptLoad(t.Context(), lua.ElectionAnnounce.Text()).Err())
+			require.NoError(t, srv.Client(t).ScriptLoad(t.Context(), lua.ElectionRelease.Text()).Err())
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			wait := 2 * time.Second
+			if cancels {
+				wait = time.Hour
+			}
+			campaign := func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+				return election.New(c, "e").Campaign(ctx, "value", opts...)
+			}
+			waiting := kindtest.Begin(ctx, t, campaign, holdfast.Wait(wait))
+			eventually(t, "it announces itself", func() bool { return announcement.Count() > 0 })
+			if cancels {
+				cancel()
+			}
+			require.ErrorIs(t, waiting.Err(), holdfast.ErrUnavailable)
+			announcement.Release()
+			release.Release()
+			proxy.Clear()
+		})
+	}
+}

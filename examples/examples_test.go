@@ -1,7 +1,6 @@
 package examples_test
 
 import (
-	"bufio"
 	"context"
 	"io"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/pgtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -49,60 +49,13 @@ func (b built) Run() int {
 	return b.m.Run()
 }
 
-// program is a process of one of them. Its output comes line by line.
-type program struct {
-	*testing.T
-	cmd   *exec.Cmd
-	lines chan string
-}
-
-func start(t *testing.T, name, redisAddr string, env ...string) *program {
+// start starts one of them. Whatever is the matter, it ends in time.
+func start(t *testing.T, name, redisAddr string, env ...string) *child.Process {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	p := &program{t, exec.CommandContext(ctx, filepath.Join(programs, name)), make(chan string, 1000)}
-	p.cmd.Env = append(append(os.Environ(), "REDIS="+redisAddr), env...)
-	p.cmd.Stderr = os.Stderr
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(p.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-read
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-// says returns the next line.
-func (p *program) says() string {
-	p.Helper()
-	select {
-	case line, ok := <-p.lines:
-		require.True(p, ok, "%s has ended", p.cmd.Path)
-		return line
-	case <-time.After(patience):
-		p.Fatalf("%s says nothing", p.cmd.Path)
-		return ""
-	}
-}
-
-// ends waits until the program has ended by itself, or as told by a signal, and returns what else it said.
-func (p *program) ends(signals ...os.Signal) (rest []string) {
-	for _, s := range signals {
-		require.NoError(p, p.cmd.Process.Signal(s))
-	}
-	for line := range p.lines {
-		rest = append(rest, line)
-	}
-	require.NoError(p, p.cmd.Wait(), "%s: exit code", p.cmd.Path)
-	return rest
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, filepath.Join(programs, name))
+	cmd.Env = append(append(os.Environ(), "REDIS="+redisAddr), env...)
+	return child.Start(t, cmd)
 }
 
 // noLocks: nothing is left of the locks but the keys that remember tokens.
@@ -116,7 +69,7 @@ func TestHandler(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	p := start(t, "handler", srv.Addr(), "LISTEN=127.0.0.1:0")
-	addr, ok := strings.CutPrefix(p.says(), "listening on ")
+	addr, ok := strings.CutPrefix(p.Says(), "listening on ")
 	require.True(t, ok)
 	web := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	pay := func(order string) (int, string) {
@@ -130,7 +83,7 @@ func TestHandler(t *testing.T) {
 	code, text := pay("42")
 	require.Equal(t, http.StatusOK, code)
 	require.Equal(t, "paid 42", text)
-	require.Equal(t, "charging 42", p.says())
+	require.Equal(t, "charging 42", p.Says())
 
 	hold := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "orders:42"))
 	code, text = pay("42")
@@ -145,21 +98,21 @@ func TestHandler(t *testing.T) {
 	code, text = pay("42")
 	srv.Resume()
 	require.Equal(t, http.StatusServiceUnavailable, code, text)
-	require.Equal(t, []string{"charging 43"}, p.ends(syscall.SIGTERM))
+	require.Equal(t, []string{"charging 43"}, p.Ends(syscall.SIGTERM))
 	noLocks(t, srv.Client(t), "orders:*")
 }
 
 func TestCron(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	var machines []*program
+	var machines []*child.Process
 	for _, name := range []string{"a", "b", "c"} {
 		machines = append(machines, start(t, "cron", srv.Addr(), "PERIOD=300ms", "MACHINE="+name))
 	}
 	all := make(chan string, 1000)
 	for _, p := range machines {
 		go func() {
-			for line := range p.lines {
+			for line := range p.Lines {
 				all <- line
 			}
 			all <- ""
@@ -177,7 +130,7 @@ func TestCron(t *testing.T) {
 		reports[report]++
 		if len(reports) == 5 && open == len(machines) {
 			for _, p := range machines {
-				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				_ = p.Cmd.Process.Signal(syscall.SIGTERM)
 			}
 		}
 	}
@@ -190,7 +143,7 @@ func TestCron(t *testing.T) {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	require.Equal(t, []string{"transfers: 24 sum: 300"}, start(t, "workers", srv.Addr()).ends())
+	require.Equal(t, []string{"transfers: 24 sum: 300"}, start(t, "workers", srv.Addr()).Ends())
 	noLocks(t, srv.Client(t), "account:*:lock")
 }
 
@@ -201,18 +154,18 @@ func TestLeader(t *testing.T) {
 	until(a, "leading")
 	b := start(t, "leader", srv.Addr(), "NAME=b")
 	until(b, "the leader is a")
-	require.Equal(t, "not leading any more", last(a.ends(syscall.SIGTERM)))
+	require.Equal(t, "not leading any more", last(a.Ends(syscall.SIGTERM)))
 	until(b, "leading")
 	c := start(t, "leader", srv.Addr(), "NAME=c")
 	until(c, "the leader is b")
-	require.NoError(t, b.cmd.Process.Kill()) // it cannot resign: its lease has to end
+	require.NoError(t, b.Cmd.Process.Kill()) // it cannot resign: its lease has to end
 	until(c, "leading")
-	c.ends(syscall.SIGTERM)
+	c.Ends(syscall.SIGTERM)
 }
 
 // until reads lines until one is as wanted.
-func until(p *program, want string) {
-	for p.says() != want {
+func until(p *child.Process, want string) {
+	for p.Says() != want {
 	}
 }
 
@@ -223,11 +176,11 @@ func TestQueue(t *testing.T) {
 	srv := redistest.Start(t)
 	printer := fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "printer")
 	hold := kindtest.Lock(t, printer)
-	var waiting []*program
+	var waiting []*child.Process
 	names := []string{"a", "b", "c"}
 	for i, name := range names {
 		waiting = append(waiting, start(t, "queue", srv.Addr(), "NAME="+name))
-		require.Contains(t, waiting[i].says(), "the printer is busy")
+		require.Contains(t, waiting[i].Says(), "the printer is busy")
 		require.Eventually(t, func() bool {
 			s, err := printer.State(t.Context())
 			return err == nil && s.Waiters == i+1
@@ -236,7 +189,7 @@ func TestQueue(t *testing.T) {
 	require.NoError(t, hold.Unlock(t.Context()))
 	token := ""
 	for i, p := range waiting {
-		lines := p.ends()
+		lines := p.Ends()
 		require.Len(t, lines, 1)
 		next, ok := strings.CutPrefix(lines[0], names[i]+" prints, token ")
 		require.True(t, ok, lines)
@@ -248,8 +201,8 @@ func TestQueue(t *testing.T) {
 func TestFenced(t *testing.T) {
 	t.Parallel()
 	srv, dsn := redistest.Start(t), pgtest.Start(t)
-	require.Equal(t, []string{"taken, left: 9"}, start(t, "fenced", srv.Addr(), "POSTGRES="+dsn).ends())
+	require.Equal(t, []string{"taken, left: 9"}, start(t, "fenced", srv.Addr(), "POSTGRES="+dsn).Ends())
 	require.Equal(t, []string{"taken, left: 8", "refused: a later holder has written"},
-		start(t, "fenced", srv.Addr(), "POSTGRES="+dsn, "OVERTAKEN=1").ends())
-	require.Equal(t, []string{"taken, left: 7"}, start(t, "fenced", srv.Addr(), "POSTGRES="+dsn).ends())
+		start(t, "fenced", srv.Addr(), "POSTGRES="+dsn, "OVERTAKEN=1").Ends())
+	require.Equal(t, []string{"taken, left: 7"}, start(t, "fenced", srv.Addr(), "POSTGRES="+dsn).Ends())
 }

@@ -38,11 +38,7 @@ func queued(t testing.TB, rdb redis.UniversalClient, name string) []string {
 
 // mailbox hears what a client is told of grants.
 func mailbox(t *testing.T, rdb *redis.Client, name, client string) *redis.PubSub {
-	tap := rdb.Subscribe(t.Context(), "redisson_lock__channel:{"+name+"}:"+client)
-	t.Cleanup(func() { _ = tap.Close() })
-	_, err := tap.Receive(t.Context())
-	require.NoError(t, err)
-	return tap
+	return redistest.Subscribed(t, rdb, "redisson_lock__channel:{"+name+"}:"+client)
 }
 
 // foreign gives an owner of another client a place in the queue that counts for a time.

@@ -46,11 +46,13 @@
 // # Cost
 //
 // Lock and Unlock send one script each, even where others wait. In a run only the last Unlock does,
-// and waiters of one client that come at the same time ask for their places by one script. The work
-// of a script at the server is bounded, however many waiters are alive or dead. While a client has waiters, it sends a script
-// a second for each name, or one in five seconds if several other clients are in front of all of
-// its own waiters; and one when a holder's lease is over that ends sooner. A client that cannot
-// listen sends one a second. Where 128 waiters in front cannot be reached, these lose their places.
+// and waiters of one client that come at the same time ask for their places by one script. However long
+// the queue is, a script looks at a bounded number of places, or takes those that it looks at out for good:
+// dead places cost their removal, once. 10 000 that end together keep the server for 15 to 40 ms, in one
+// script. While a client has waiters, it sends a script a second for each name, or one in five seconds
+// if several other clients are in front of all of its own waiters; and one when a holder's lease is over
+// that ends sooner. A client that cannot listen sends one a second. Where 128 waiters in front cannot be
+// reached, these lose their places.
 //
 // Callers who leave cost less than callers who are served, however many come and however shortly they
 // wait. The places of those who have left are given back by one script for a hundred of them. The queue

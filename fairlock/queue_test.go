@@ -35,9 +35,7 @@ func TestNobodyBarges(t *testing.T) {
 	foreign(t, rdb, m.Name(), there+":h1", time.Minute)
 	refused(t.Context(), t, m.TryLock)
 	refused(t.Context(), t, m.Lock, holdfast.Wait(0))
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, there+":h1", s.Owner, "it was handed the lock instead")
+	require.Equal(t, there+":h1", kindtest.State(t, m).Owner, "it was handed the lock instead")
 }
 
 // TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free
@@ -131,9 +129,7 @@ func TestPlainLease(t *testing.T) {
 	unlock(t, first)
 	h := w.Hold()
 	require.Greater(t, time.Until(h.Deadline()), 50*time.Second)
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
-	require.Greater(t, s.Remaining, 50*time.Second)
+	require.Greater(t, kindtest.State(t, m).Remaining, 50*time.Second)
 	unlock(t, h)
 }
 
@@ -156,9 +152,7 @@ func TestCrowd(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, channels, 1)
 	require.Equal(t, int64(1), rdb.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]])
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, n, s.Waiters)
+	require.Equal(t, n, kindtest.State(t, m).Waiters)
 	cancel()
 	group.Wait()
 	// A script each, which takes its time. The entries of a long queue go with the next look at its head.

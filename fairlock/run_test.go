@@ -86,9 +86,7 @@ func TestRun(t *testing.T) {
 	second := l.waiters[1].Hold()
 	require.Equal(t, h.Owner(), second.Owner())
 	require.Equal(t, h.Token()+1, second.Token())
-	s, err := l.first.State(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, second.Owner(), s.Owner)
+	require.Equal(t, second.Owner(), kindtest.State(t, l.first).Owner)
 	require.NoError(t, context.Cause(second.Context()))
 	unlock(t, take(second.Context(), t, l.first.Lock))
 	require.NoError(t, second.Extend(t.Context(), holdfast.DefaultLease))
@@ -133,9 +131,7 @@ func TestRunLosesItsLock(t *testing.T) {
 		unlock(t, l.held)
 		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
 		second = l.waiters[1].Hold()
-		forced, err := l.first.ForceUnlock(t.Context())
-		require.NoError(t, err)
-		require.True(t, forced)
+		kindtest.Forced(t, l.first)
 		<-second.Context().Done()
 		return l, second
 	}
@@ -148,9 +144,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	defer defence.Served.Without(t)()
 	l, second = lose(t)
 	require.ErrorIs(t, second.Unlock(t.Context()), holdfast.ErrLost)
-	s, err := l.first.State(t.Context())
-	require.NoError(t, err)
-	require.NotEqual(t, second.Owner(), s.Owner)
+	require.NotEqual(t, second.Owner(), kindtest.State(t, l.first).Owner)
 	require.Len(t, queued(t, l.rdb, l.name), 3, "control: the lock is for who was served")
 	kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2:]...) // the client that did not take the lock may be passed over at first
 }
@@ -268,11 +262,7 @@ var joins = kindtest.Crowd{
 
 // TestJoinMeetsFaults: waiters of one client ask for their places by one script, and that is lost, or
 // its answer, or it is executed late. Each of them is granted the lock once, and no place is left.
-func TestJoinMeetsFaults(t *testing.T) {
-	for what, fault := range kindtest.Faults() {
-		t.Run(what, func(t *testing.T) { require.NoError(t, joins.Meet(t, fault)) })
-	}
-}
+func TestJoinMeetsFaults(t *testing.T) { joins.Meet(t) }
 
 // TestJoinAtAFreeLock: places are asked for together, and then the lock becomes free. It is handed to
 // the first of them with the others behind it, and nobody asks once more. Control: an answer with the

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastotel"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -69,22 +69,6 @@ func collect(t *testing.T, reader *metric.ManualReader) map[string]float64 {
 	return all
 }
 
-// play tells of a call that is granted, renewed and lost, of one that is refused, and of the rest.
-func play(o *holdfast.Observer, kind, name string) {
-	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, How: holdfast.Asked, Waited: time.Second, Contended: true})
-	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
-	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Held: time.Minute,
-		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, watchdog.ErrDeadline), Err: holdfast.ErrUncertain})
-	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
-	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
-	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
-	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
-	o.Dropped(2)
-	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
-	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
-}
-
 // TestGauges: there are none after Close. Package deploy shows that all numbers are those of holdfastprom.
 func TestGauges(t *testing.T) {
 	tel, reader := metered(t, holdfastotel.Options{Kinds: []string{"rlock"}})
@@ -100,7 +84,7 @@ func TestNothingIsFolded(t *testing.T) {
 	kinds := []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock", "election"}
 	for i := range 300 {
 		for _, kind := range kinds {
-			play(tel.Observer(), kind, fmt.Sprint("class", i))
+			kindtest.Play(tel.Observer(), kind, fmt.Sprint("class", i), watchdog.ErrDeadline)
 		}
 	}
 	lost := 0.0
@@ -117,7 +101,7 @@ func TestNothingIsFolded(t *testing.T) {
 func TestSomethingIsFoldedWithoutTheCap(t *testing.T) {
 	tel, reader := metered(t, holdfastotel.Options{MaxClasses: 1 << 20, Class: func(name string) string { return name }})
 	for i := range 300 {
-		play(tel.Observer(), "rlock", fmt.Sprint("class", i))
+		kindtest.Play(tel.Observer(), "rlock", fmt.Sprint("class", i), watchdog.ErrDeadline)
 	}
 	require.Contains(t, collect(t, reader), "holdfast.lock.acquisitions otel.metric.overflow=true")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -181,9 +182,10 @@ func TestHostileNames(t *testing.T) {
 	metrics, reader := metered(t, holdfastotel.Options{Class: func(name string) string { return name }})
 	var log bytes.Buffer
 	logged := holdfastotel.LogLosses(slog.New(slog.NewJSONHandler(&log, nil)))
-	for _, text := range hostile.Texts {
+	const password = "ERR unknown command 'auth', with args beginning with: 'user' 'Zq9tSeKret' " // of a server without AUTH
+	for _, text := range append(hostile.Texts, password) {
 		err := errLost(errors.New(text))
-		play(metrics.Observer(), "rlock", text)
+		kindtest.Play(metrics.Observer(), "rlock", text, watchdog.ErrDeadline)
 		logged.Ended(context.Background(), holdfast.EndEvent{Name: text, Owner: text, Reason: err})
 		o := tel.Observer()
 		ctx := o.Waiting(t.Context(), holdfast.WaitEvent{Kind: "rlock", Name: text})
@@ -192,9 +194,10 @@ func TestHostileNames(t *testing.T) {
 		o.Refused(o.Waiting(t.Context(), holdfast.WaitEvent{Kind: "rlock", Name: text}), holdfast.RefusalEvent{Kind: "rlock", Name: text, Err: err})
 	}
 	spans := exporter.GetSpans()
-	require.Len(t, spans, 3*len(hostile.Texts))
+	require.Len(t, spans, 3*len(append(hostile.Texts, password)))
 	for _, span := range spans {
 		hostile.Check(t, "a status", span.Status.Description)
+		require.NotContains(t, span.Status.Description, "SeKret")
 		all := span.Attributes
 		for _, event := range span.Events {
 			all = append(all, event.Attributes...)
@@ -209,4 +212,5 @@ func TestHostileNames(t *testing.T) {
 		hostile.Check(t, "a series", series)
 	}
 	hostile.Check(t, "the log", log.String())
+	require.NotContains(t, log.String(), "SeKret")
 }

@@ -23,30 +23,13 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastprom"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
-
-// play tells an observer of a call that is granted, held, renewed and lost, of one that is refused, and
-// of everything else once.
-func play(o *holdfast.Observer, kind, name string) {
-	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
-		Waited: 2 * time.Second, Contended: true})
-	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
-	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
-		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, watchdog.ErrGone)})
-	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
-	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
-	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
-	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
-	o.Dropped(2)
-	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
-	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
-}
 
 // register returns a registry that checks what it collects.
 func register(t *testing.T, m *holdfastprom.Metrics) *prometheus.Registry {
@@ -82,7 +65,7 @@ func requireLines(t *testing.T, text string, lines ...string) {
 
 func TestLint(t *testing.T) {
 	m := holdfastprom.New(&holdfastprom.Options{Class: func(string) string { return "c" }})
-	play(m.Observer(), "rlock", "a")
+	kindtest.Play(m.Observer(), "rlock", "a", watchdog.ErrGone)
 	problems, err := testutil.GatherAndLint(register(t, m))
 	require.NoError(t, err)
 	require.Empty(t, problems)
@@ -114,7 +97,7 @@ func TestCountersBeginAtZero(t *testing.T) {
 
 func TestWhatIsScraped(t *testing.T) {
 	m := holdfastprom.New(nil)
-	play(m.Observer(), "rlock", "a")
+	kindtest.Play(m.Observer(), "rlock", "a", watchdog.ErrGone)
 	text := scrape(t, register(t, m))
 	requireLines(t, text,
 		`holdfast_lock_acquisitions_total{class="",kind="rlock",outcome="handed_on"} 1.0`,
@@ -142,7 +125,7 @@ func TestWhatIsScraped(t *testing.T) {
 // Histograms are native as well as classic.
 func TestNativeHistograms(t *testing.T) {
 	m := holdfastprom.New(nil)
-	play(m.Observer(), "rlock", "a")
+	kindtest.Play(m.Observer(), "rlock", "a", watchdog.ErrGone)
 	families, err := register(t, m).Gather()
 	require.NoError(t, err)
 	histograms := 0
@@ -163,7 +146,7 @@ func TestSeriesAreBounded(t *testing.T) {
 	m := holdfastprom.New(&holdfastprom.Options{MaxClasses: 5, Kinds: []string{"rlock"},
 		Class: func(name string) string { return strings.TrimPrefix(name, "lock ") }})
 	for i := range 1000 {
-		play(m.Observer(), "rlock", fmt.Sprint("lock ", i))
+		kindtest.Play(m.Observer(), "rlock", fmt.Sprint("lock ", i), watchdog.ErrGone)
 	}
 	r := register(t, m)
 	n, err := testutil.GatherAndCount(r, "holdfast_lock_held")
@@ -178,7 +161,7 @@ func TestSeriesAreBounded(t *testing.T) {
 func TestHostileClasses(t *testing.T) {
 	m := holdfastprom.New(&holdfastprom.Options{Class: func(name string) string { return name }})
 	for _, text := range hostile.Texts {
-		play(m.Observer(), "rlock", text)
+		kindtest.Play(m.Observer(), "rlock", text, watchdog.ErrGone)
 	}
 	hostile.Check(t, "metrics", scrape(t, register(t, m)))
 }
@@ -195,7 +178,7 @@ func TestExemplars(t *testing.T) {
 	ctx := o.Waiting(context.WithValue(context.Background(), key{}, "t1"), holdfast.WaitEvent{Kind: "rlock", Name: "a"})
 	o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "a", How: holdfast.Asked, Waited: time.Second})
 	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Held: time.Second})
-	play(o, "rlock", "without")
+	kindtest.Play(o, "rlock", "without", watchdog.ErrGone)
 	text := scrape(t, register(t, m))
 	require.Contains(t, text, `holdfast_lock_wait_duration_seconds_bucket{class="",granted="true",kind="rlock",le="1.0"} 1 # {trace_id="t1"} 1.0`)
 	require.Contains(t, text, `holdfast_lock_hold_duration_seconds_bucket{class="",kind="rlock",le="1.0"} 1 # {trace_id="t1"} 1.0`)

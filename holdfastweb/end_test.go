@@ -38,14 +38,14 @@ func standing(t *testing.T, rdb *redis.Client, name string) bool {
 // other request is refused, says why, and changes nothing.
 func TestEnd(t *testing.T) {
 	srv := redistest.Shared(t)
-	rdb, log, name := srv.Client(t), &notes{}, t.Name()
+	rdb, log, name := srv.Client(t), &kindtest.Log{}, t.Name()
 	client := kindtest.NewClient(t, srv.Client(t), nil)
 	h := kindtest.Lock(t, rlock.New(client, name))
 	right := endOf(h, name, h.Token())
-	readOnly := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger()}))
-	strict := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger(), Permit: func(*http.Request, string) (string, bool) { return "mallory", false }}))
+	readOnly := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.Logger()}))
+	strict := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.Logger(), Permit: func(*http.Request, string) (string, bool) { return "mallory", false }}))
 	narrow := newPage(t, rdb, quick(holdfastweb.Options{Match: "other:*", Permit: anybody}))
-	page := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger(), Permit: anybody, TrustedOrigins: []string{"https://ops.example"}}))
+	page := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.Logger(), Permit: anybody, TrustedOrigins: []string{"https://ops.example"}}))
 
 	for what, try := range map[string]struct {
 		page   *holdfastweb.Handler

@@ -62,7 +62,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	shown, head := h.look(s, v, now)
 	p := listPage{
-		frame: h.frame(""), Match: v.match, Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
+		frame: h.frame(""), Match: visible(v.match), Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
 		Filtered: v.viewKey != viewKey{sort: defaultSort}, Wait: s.taken.IsZero() && len(s.down) == 0,
 	}
 	for _, k := range kinds {

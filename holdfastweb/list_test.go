@@ -37,7 +37,7 @@ func rowsOf(a answer) (names []string) {
 // TestListOfAllKinds: each kind is there with who has it and who waits, and what looks wrong.
 func TestListOfAllKinds(t *testing.T) {
 	srv := redistest.Start(t)
-	ctx, rdb, log := t.Context(), srv.Client(t), &notes{}
+	ctx, rdb, log := t.Context(), srv.Client(t), &kindtest.Log{}
 	one, two := kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil)
 	h := kindtest.Lock(t, rlock.New(one, "plain"))
 	kindtest.Lock(t, fairlock.New(one, "fair"))
@@ -54,7 +54,7 @@ func TestListOfAllKinds(t *testing.T) {
 	held(t, rdb, "stuck")
 	require.NoError(t, rdb.Set(ctx, keys.Label(one.ID()), "web-7, build 12", time.Hour).Err())
 
-	page := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.logger(), Title: "Locks of <staging>"}))
+	page := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.Logger(), Title: "Locks of <staging>"}))
 	var a answer
 	eventually(t, "the waiter is in its place", func() bool {
 		a = get(t, page, "/")

@@ -1,12 +1,12 @@
 package holdfastweb_test
 
 import (
+	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -73,26 +74,6 @@ func ask(t testing.TB, h http.Handler, method, target string, header ...string) 
 func get(t testing.TB, h http.Handler, target string) answer {
 	return ask(t, h, http.MethodGet, target)
 }
-
-// notes is a log that tests read.
-type notes struct {
-	mu  sync.Mutex // guards buf
-	buf strings.Builder
-}
-
-func (n *notes) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.buf.Write(p)
-}
-
-func (n *notes) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.buf.String()
-}
-
-func (n *notes) logger() *slog.Logger { return slog.New(slog.NewTextHandler(n, nil)) }
 
 // TestMounted: at the root, below a path with it or without, and where a slash is missing.
 func TestMounted(t *testing.T) {
@@ -156,6 +137,16 @@ func TestAnyAddress(t *testing.T) {
 		require.Equal(t, http.StatusOK, a.StatusCode, target)
 	}
 	require.Equal(t, http.StatusNotFound, get(t, page, "/lock?name=").StatusCode)
+}
+
+// TestFilterIsShown: a filter stands in the page as what others wrote does: of whole characters, which do nothing.
+func TestFilterIsShown(t *testing.T) {
+	page := newPage(t, redistest.Shared(t).Client(t), quick(holdfastweb.Options{}))
+	for _, text := range append(hostile.Texts, "\xff*", "\x1b[2J\u009b\u202e", "x"+strings.Repeat("é", 150)) {
+		hostile.Check(t, fmt.Sprintf("%.40q", text), get(t, page, "/?"+url.Values{"match": {text}}.Encode()).body)
+	}
+	require.Contains(t, get(t, page, "/?match=orders:*").body, `value="orders:*"`)
+	require.Contains(t, get(t, page, "/?match=x"+strings.Repeat("%C3%A9", 150)).body, `value="x`+strings.Repeat("é", 99)+`"`)
 }
 
 // TestOptions: what cannot be is refused with the field, the value and what would be right.

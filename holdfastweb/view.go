@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/holdfast-go/holdfast/inspect"
 )
@@ -27,7 +28,11 @@ const maxMatch = 200
 func viewOf(q url.Values) view {
 	v := view{page: 1}
 	if v.match = strings.TrimSpace(q.Get("match")); len(v.match) > maxMatch {
-		v.match = v.match[:maxMatch]
+		most := maxMatch
+		for most > maxMatch-utf8.UTFMax && !utf8.RuneStart(v.match[most]) { // between characters
+			most--
+		}
+		v.match = v.match[:most]
 	}
 	for _, k := range kinds {
 		if q.Get("kind") == string(k) {

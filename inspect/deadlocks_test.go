@@ -179,9 +179,9 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 // never ends.
 func TestDeadlockWithALimit(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	said, heard := make(chan string, 10), make(chan holdfast.DeadlockEvent, 10)
+	said, heard := make(kindtest.Lines, 1000), make(chan holdfast.DeadlockEvent, 10)
 	c := newClient(t, rdb, &holdfast.Options{
-		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(lines(said), nil)),
+		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(said, nil)),
 		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
 	})
 	h := hold(t, rlock.New(c, "limited"))
@@ -196,14 +196,6 @@ func TestDeadlockWithALimit(t *testing.T) {
 			return
 		}
 	}
-}
-
-// lines is a log, line by line.
-type lines chan string
-
-func (l lines) Write(p []byte) (int, error) {
-	l <- string(p)
-	return len(p), nil
 }
 
 // TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The

@@ -112,10 +112,7 @@ func testWaiterListens(t *testing.T, rdb redis.UniversalClient) {
 	rdb.RPush(ctx, k.Queue, theirs)
 	rdb.ZAdd(ctx, k.Deadlines, redis.Z{Score: float64(rdb.Time(ctx).Val().Add(time.Minute).UnixMilli()), Member: theirs})
 	require.Equal(t, []inspect.Trouble{inspect.DeadQueue}, troubles(look(t, i, "queue")))
-	sub := rdb.Subscribe(ctx, k.Mailbox(theirs)) // a classic one, also in a cluster
-	defer sub.Close()
-	_, err := sub.Receive(ctx)
-	require.NoError(t, err)
+	redistest.Subscribed(t, rdb, k.Mailbox(theirs)) // a classic one, also in a cluster
 	l := look(t, i, "queue")
 	require.Empty(t, l.Problems)
 	require.Equal(t, 1, l.Queue[0].Listening)

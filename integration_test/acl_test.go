@@ -122,40 +122,38 @@ func TestLeastPrivilege(t *testing.T) {
 // on. Without each permission that only a cluster needs, nothing hangs.
 func TestLeastPrivilegeInACluster(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range outermost(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			t.Parallel()
-			// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
-			// on a master without one whose nodes.conf was written by hand.
-			c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
-			rule := aclRule(c.Nodes[0], true)
-			on := aclServers{all: c.Nodes, cluster: true, others: []*holdfast.Client{newClient(t, c.Client(t), nil)},
-				connect: func(user string) []redis.UniversalClient {
-					return []redis.UniversalClient{c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = user, "secret" })}
-				}}
-			on.permit(t, "limited", rule)
-			for _, name := range []string{"orders:42", "orders:43", "orders:44"} {
-				story(t, func() redis.UniversalClient { return on.connect("limited")[0] }, name)
-			}
-			for _, node := range c.Masters(t) {
-				onlyTheStory(t, node)
-			}
-			fails := map[string]string{"+cluster|slots": "lock, wait", "+publish": "unlock", "+subscribe": "wait"}
-			if c.Nodes[0].Major() >= 7 {
-				fails = map[string]string{"+cluster|slots": "lock, wait", "+spublish": "unlock", "+ssubscribe": "wait",
-					aclChannels: "unlock, wait"}
-			}
-			k := aclOfLock
-			k.ops = slices.DeleteFunc(slices.Clone(k.ops), func(op aclOp) bool {
-				return !slices.Contains([]string{"lock", "unlock", "wait"}, op.name)
-			})
-			for i, word := range strings.Fields(strings.TrimPrefix(rule, aclScripts)) {
-				if !strings.HasPrefix(word, "~") { // which is as on a single server
-					t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails[word]) })
-				}
-			}
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
+		// on a master without one whose nodes.conf was written by hand.
+		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
+		rule := aclRule(c.Nodes[0], true)
+		on := aclServers{all: c.Nodes, cluster: true, others: []*holdfast.Client{newClient(t, c.Client(t), nil)},
+			connect: func(user string) []redis.UniversalClient {
+				return []redis.UniversalClient{c.Client(t, func(o *redis.ClusterOptions) { o.Username, o.Password = user, "secret" })}
+			}}
+		on.permit(t, "limited", rule)
+		for _, name := range []string{"orders:42", "orders:43", "orders:44"} {
+			story(t, func() redis.UniversalClient { return on.connect("limited")[0] }, name)
+		}
+		for _, node := range c.Masters(t) {
+			onlyTheStory(t, node)
+		}
+		fails := map[string]string{"+cluster|slots": "lock, wait", "+publish": "unlock", "+subscribe": "wait"}
+		if c.Nodes[0].Major() >= 7 {
+			fails = map[string]string{"+cluster|slots": "lock, wait", "+spublish": "unlock", "+ssubscribe": "wait",
+				aclChannels: "unlock, wait"}
+		}
+		k := aclOfLock
+		k.ops = slices.DeleteFunc(slices.Clone(k.ops), func(op aclOp) bool {
+			return !slices.Contains([]string{"lock", "unlock", "wait"}, op.name)
 		})
-	}
+		for i, word := range strings.Fields(strings.TrimPrefix(rule, aclScripts)) {
+			if !strings.HasPrefix(word, "~") { // which is as on a single server
+				t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails[word]) })
+			}
+		}
+	})
 }
 
 func without(rule, word string) string {
@@ -166,38 +164,36 @@ func without(rule, word string) string {
 // TestLeastPrivilegeUnderSentinel: the Sentinels have users of their own, since 6.2.
 func TestLeastPrivilegeUnderSentinel(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range outermost(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			t.Parallel()
-			s := redistest.StartSentinel(t, redistest.Exec(p.Path))
-			for _, node := range s.Nodes {
-				setUser(t, node, "limited", aclRule(node, false))
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		s := redistest.StartSentinel(t, redistest.Exec(p.Path))
+		for _, node := range s.Nodes {
+			setUser(t, node, "limited", aclRule(node, false))
+		}
+		limited := s.Nodes[0].Major() >= 7
+		if limited {
+			for _, sentinel := range s.Sentinels {
+				setUser(t, sentinel, "watcher", aclSentinel)
 			}
-			limited := s.Nodes[0].Major() >= 7
-			if limited {
-				for _, sentinel := range s.Sentinels {
-					setUser(t, sentinel, "watcher", aclSentinel)
+		}
+		connect := func() redis.UniversalClient {
+			return s.Client(t, func(o *redis.FailoverOptions) {
+				o.Username, o.Password = "limited", "secret"
+				if limited {
+					o.SentinelUsername, o.SentinelPassword = "watcher", "secret"
 				}
+			})
+		}
+		story(t, connect, "orders:42")
+		onlyTheStory(t, s.Nodes[0])
+		s.Failover(t)
+		story(t, connect, "orders:43")
+		if limited {
+			for _, sentinel := range s.Sentinels {
+				require.Empty(t, refused(t, sentinel))
 			}
-			connect := func() redis.UniversalClient {
-				return s.Client(t, func(o *redis.FailoverOptions) {
-					o.Username, o.Password = "limited", "secret"
-					if limited {
-						o.SentinelUsername, o.SentinelPassword = "watcher", "secret"
-					}
-				})
-			}
-			story(t, connect, "orders:42")
-			onlyTheStory(t, s.Nodes[0])
-			s.Failover(t)
-			story(t, connect, "orders:43")
-			if limited {
-				for _, sentinel := range s.Sentinels {
-					require.Empty(t, refused(t, sentinel))
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // aclInspect is what a user may do who looks at locks and changes nothing, from Redis 7 on. Before, it is
@@ -278,10 +274,7 @@ func TestInspectWithTheRule(t *testing.T) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		admin, ctx := srv.Client(t), t.Context()
 		prepareKinds(t, admin)
-		ears := admin.Subscribe(ctx, "redisson_lock__channel:{plain}")
-		defer ears.Close()
-		_, err := ears.Receive(ctx)
-		require.NoError(t, err)
+		redistest.Subscribed(t, admin, "redisson_lock__channel:{plain}")
 		all, err := seenBy(ctx, admin)
 		require.NoError(t, err)
 		require.Contains(t, all, `"Name":"sem"`)

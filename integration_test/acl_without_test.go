@@ -210,27 +210,25 @@ func TestWithoutAPermission(t *testing.T) {
 			}
 			t.Parallel()
 			needs := neededBy(t, k)
-			for _, p := range outermost(t) {
-				t.Run(p.Name, func(t *testing.T) {
-					t.Parallel()
-					on := aclMasters(t, p, max(k.masters, 1))
-					rule := k.rule(on.all[0])
-					t.Run("nothing", func(t *testing.T) {
-						k.without(t, on, "limited", rule, "nothing", "")
-						for _, srv := range on.all {
-							require.Empty(t, refused(t, srv))
-						}
-					})
-					for i, word := range strings.Fields(rule) {
-						fails, ok := needs[word]
-						if k.masters > 1 && !ok && strings.ContainsAny(word[:1], "~&") {
-							continue // as on a single server
-						}
-						require.True(t, ok || k.masters > 1, "%s is not in the table", word)
-						t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails) })
+			onOutermost(t, func(t *testing.T, p redistest.Program) {
+				t.Parallel()
+				on := aclMasters(t, p, max(k.masters, 1))
+				rule := k.rule(on.all[0])
+				t.Run("nothing", func(t *testing.T) {
+					k.without(t, on, "limited", rule, "nothing", "")
+					for _, srv := range on.all {
+						require.Empty(t, refused(t, srv))
 					}
 				})
-			}
+				for i, word := range strings.Fields(rule) {
+					fails, ok := needs[word]
+					if k.masters > 1 && !ok && strings.ContainsAny(word[:1], "~&") {
+						continue // as on a single server
+					}
+					require.True(t, ok || k.masters > 1, "%s is not in the table", word)
+					t.Run(word, func(t *testing.T) { k.without(t, on, fmt.Sprint("limited-", i), rule, word, fails) })
+				}
+			})
 		})
 	}
 }

@@ -140,7 +140,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		if hook != nil {
 			rdb.AddHook(hook)
 		}
-		cmd, _, _ := startProcess(t, fairEnv, srv.Addr(), dead)
+		killed := startProcess(t, fairEnv, srv.Addr(), dead)
 		m := fairlock.New(newClient(t, rdb, nil), fairLock)
 		h := kindtest.Lock(t, m)
 		fairGo(t, rdb, dead)
@@ -163,8 +163,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		})
 		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead+1 }, patience, time.Millisecond)
 		queue := fairQueue(t, rdb)
-		require.NoError(t, cmd.Process.Kill())
-		_ = cmd.Wait()
+		killed.Kill()
 		mailbox := "redisson_lock__channel:{" + fairLock + "}:" + uuidOf(queue[0])
 		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), mailbox).Val()[mailbox] == 0 },
 			patience, time.Millisecond)
@@ -269,7 +268,7 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n
 		}, patience, tick)
 	}
-	process, _, _ := startProcess(t, waitersEnv, node.Addr(), killedWaiters)
+	process := startProcess(t, waitersEnv, node.Addr(), killedWaiters)
 	queued(killedWaiters)
 	granted := make(chan error, 1)
 	go func() {
@@ -282,8 +281,7 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 	queued(killedWaiters + 1)
 	client, _, _ := strings.Cut(h.Owner(), ":")
 	require.True(t, others(t, c, client), "the process listens")
-	require.NoError(t, process.Process.Kill())
-	_ = process.Wait()
+	process.Kill()
 	require.Eventually(t, func() bool { return !others(t, c, client) }, patience, tick, "the server has noticed")
 
 	node.ResetStats(t)

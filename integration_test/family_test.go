@@ -287,20 +287,18 @@ func TestPrefix(t *testing.T) {
 			h := kindtest.Lock(t, mine)
 			mustBeUnder(t, srv.Client(t), "team:"+kind)
 			if kind != "reader" {
-				_, err := same.TryLock(t.Context())
-				require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-				_, err = mine.TryLock(t.Context())
+				kindtest.Refused(t.Context(), t, same.TryLock)
+				_, err := mine.TryLock(t.Context())
 				require.ErrorContains(t, err, `"team:`+kind+`"`)
 			}
-			unlike, err := other.TryLock(t.Context())
-			require.NoError(t, err, "control: without the prefix")
+			unlike := kindtest.Take(t.Context(), t, other.TryLock) // control: without the prefix
 			require.NoError(t, unlike.Unlock(t.Context()))
 			granted := waitingFor(t, same)
 			require.NoError(t, h.Unlock(t.Context()))
 			require.NoError(t, <-granted)
 
 			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
-				_, err = lock(ours, name).Lock(t.Context())
+				_, err := lock(ours, name).Lock(t.Context())
 				require.ErrorIs(t, err, holdfast.ErrInvalid)
 				require.ErrorContains(t, err, remedy)
 			}

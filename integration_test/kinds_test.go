@@ -59,18 +59,15 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			calls := srv.CommandCalls(t)
 			require.Zero(t, calls["evalsha"]+calls["eval"])
 
-			other, err := inner.lock(c, "y").Lock(h.Context())
-			require.NoError(t, err, "another name")
+			other := kindtest.Take(h.Context(), t, inner.lock(c, "y").Lock) // another name
 			require.NoError(t, other.Unlock(t.Context()))
-			again, err := outer.lock(c, "x").Lock(h.Context())
-			require.NoError(t, err, "its own kind")
+			again := kindtest.Take(h.Context(), t, outer.lock(c, "x").Lock) // its own kind
 			require.NoError(t, again.Unlock(t.Context()))
 			require.NoError(t, h.Unlock(t.Context()))
 
 			defer defence.OneKind.Without(t)()
 			h = kindtest.Lock(t, outer.lock(c, "x"))
-			_, err = inner.lock(c, "x").TryLock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrNotAcquired, "control: it would wait for itself")
+			kindtest.Refused(h.Context(), t, inner.lock(c, "x").TryLock) // control: it would wait for itself
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
@@ -190,18 +187,18 @@ func handOn(job string) error {
 // when the lease has ended, with a token greater than all that the dead one had, or had reserved.
 func TestChainKilled(t *testing.T) {
 	srv := redistest.Start(t)
-	cmd, _, lines := startProcess(t, chainEnv, srv.Addr(), 8, 2*time.Second)
+	p := startProcess(t, chainEnv, srv.Addr(), 8, 2*time.Second)
 	last := uint64(0)
 	for range 500 {
-		require.True(t, lines.Scan(), "the process ended")
-		token, err := strconv.ParseUint(lines.Text(), 10, 64)
-		require.NoError(t, err, lines.Text())
+		line := p.Says()
+		token, err := strconv.ParseUint(line, 10, 64)
+		require.NoError(t, err, line)
 		require.Greater(t, token, last)
 		last = token
 	}
-	require.NoError(t, cmd.Process.Kill())
-	for lines.Scan() { // what it had printed
-		if token, err := strconv.ParseUint(lines.Text(), 10, 64); err == nil { // the last line may be a piece
+	require.NoError(t, p.Cmd.Process.Kill())
+	for line := range p.Lines { // what it had printed
+		if token, err := strconv.ParseUint(line, 10, 64); err == nil { // the last line may be a piece
 			last = max(last, token)
 		}
 	}
@@ -230,11 +227,11 @@ func TestShares(t *testing.T) {
 	var group sync.WaitGroup
 	var cmds []*exec.Cmd
 	for i := range processes {
-		cmd, _, lines := startProcess(t, chainEnv, srv.Addr(), 4, 10*time.Second)
-		cmds = append(cmds, cmd)
+		p := startProcess(t, chainEnv, srv.Addr(), 4, 10*time.Second)
+		cmds = append(cmds, p.Cmd)
 		group.Go(func() {
-			for lines.Scan() {
-				token, err := strconv.ParseUint(lines.Text(), 10, 64)
+			for line := range p.Lines {
+				token, err := strconv.ParseUint(line, 10, 64)
 				if err != nil {
 					continue // the last line of one that is killed may be a piece
 				}

@@ -7,10 +7,8 @@
 package integration_test
 
 import (
-	"bufio"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -20,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -56,19 +55,12 @@ func TestServer(t *testing.T) {
 	require.Equal(t, strings.HasPrefix(string(says), "Valkey"), s.IsValkey())
 }
 
-var newClient = kindtest.NewClient
+var newClient, onAllServers = kindtest.NewClient, redistest.EachProgram
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
 	h := kindtest.Lock(t, m, holdfast.Wait(patience))
 	return h
-}
-
-// onAllServers runs a test on every server program there is.
-func onAllServers(t *testing.T, test func(t *testing.T, p redistest.Program)) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) { test(t, p) })
-	}
 }
 
 // outermost are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest
@@ -92,17 +84,9 @@ func onOutermost(t *testing.T, test func(t *testing.T, p redistest.Program)) {
 	}
 }
 
-// startProcess starts the test binary as one of the processes of [TestMain], killed at the end of the test if it still
-// runs. in is what it reads, and lines are what it prints.
-func startProcess(t *testing.T, env string, job ...any) (cmd *exec.Cmd, in io.Writer, lines *bufio.Scanner) {
-	cmd = exec.Command(os.Args[0])
+// startProcess starts the test binary as one of the processes of [TestMain].
+func startProcess(t *testing.T, env string, job ...any) *child.Process {
+	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), env+"="+strings.TrimSpace(fmt.Sprintln(job...)))
-	cmd.Stderr = os.Stderr
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	return cmd, in, bufio.NewScanner(out)
+	return child.Start(t, cmd)
 }

@@ -205,10 +205,7 @@ func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
 		require.NotEqual(t, script.Text(), text)
 		v.scripts[script] = lua.New(script.Name(), text, 5)
 	}
-	sub := v.rdb.Subscribe(t.Context(), javaChannel+":go")
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
+	redistest.Subscribed(t, v.rdb, javaChannel+":go")
 	v.run(lua.FairAcquire, "first:h1", 30000, 330000, "0", 0, 1000, "PUBLISH")
 	for range 300 {
 		v.step()

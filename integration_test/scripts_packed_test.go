@@ -264,10 +264,7 @@ func TestPassRepeated(t *testing.T) {
 		require.Equal(t, plus(first.Text(1), "2"), second.Text(0), "the next one")
 		require.Equal(t, second.Text(0), second.Text(1), "and no block, for the clock is behind")
 
-		sub := rdb.Subscribe(ctx, scriptChannel)
-		defer sub.Close()
-		_, err = sub.Receive(ctx)
-		require.NoError(t, err)
+		redistest.Subscribed(t, rdb, scriptChannel)
 		for _, want := range []lua.Status{lua.Denied, lua.Gone} {
 			reply, err := lua.Run(ctx, rdb, pass.call(pass.script))
 			require.NoError(t, err)

@@ -154,8 +154,7 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	}
 
 	h := kindtest.Take(ctx, t, a.Lock)
-	_, err := b.TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(ctx, t, b.TryLock)
 	inner := kindtest.Take(h.Context(), t, a.Lock)
 	stands(h, 2)
 	require.NoError(t, h.Extend(ctx, time.Minute))

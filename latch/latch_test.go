@@ -96,10 +96,7 @@ func redisson(l *lab, message string) {
 func TestSharedWithRedisson(t *testing.T) {
 	l := newLab(t)
 	m := l.process()
-	sub := l.rdb.Subscribe(t.Context(), l.channel())
-	defer sub.Close()
-	_, err := sub.Receive(t.Context())
-	require.NoError(t, err)
+	sub := redistest.Subscribed(t, l.rdb, l.channel())
 	hears := func(want string) {
 		msg, err := sub.ReceiveMessage(t.Context())
 		require.NoError(t, err)
@@ -116,7 +113,7 @@ func TestSharedWithRedisson(t *testing.T) {
 	open(t, c)
 	set(t, m, 1)
 	hears("1")
-	_, err = m.Delete(t.Context())
+	_, err := m.Delete(t.Context())
 	require.NoError(t, err)
 	hears("0") // where Redisson's delete sends a 1, and its waiters sleep on
 }

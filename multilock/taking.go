@@ -120,11 +120,7 @@ func (t *taking) several(members []member) (n int, err error) {
 			behind = append(behind, one.hold)
 		}
 	}
-	var why error
-	for _, one := range got[n:] {
-		why = and(why, one.err)
-	}
-	failed := t.giveBack(behind, why)
+	failed := t.giveBack(behind)
 	for _, one := range got[n:] {
 		if one.panicked != nil {
 			panic(one.panicked)
@@ -194,21 +190,16 @@ func (t *taking) finish() {
 // giveUp gives back what is held, before the error is returned.
 func (t *taking) giveUp(why error) error {
 	t.done = true
-	return and(why, t.giveBack(t.have, why))
+	return and(why, t.giveBack(t.have))
 }
 
-// giveBack gives holds back at the same time. The error is that of those that may be left. Where a server
-// did not answer the call, none is waited for longer than the call may last.
-func (t *taking) giveBack(holds []*engine.Hold, why error) error {
+// giveBack gives holds back at the same time. The error is that of those that may be left. None is waited for longer
+// than the call may last.
+func (t *taking) giveBack(holds []*engine.Hold) error {
 	if len(holds) == 0 {
 		return nil
 	}
-	all := engine.Join(kindName, t.of.name, holds...)
-	give := all.GiveBack
-	if end := t.end(); errors.Is(why, holdfast.ErrUnavailable) && !end.IsZero() {
-		give = func(ctx context.Context) error { return all.GiveBackWithin(ctx, max(time.Until(end), brief)) }
-	}
-	err := give(t.ctx)
+	err := engine.Join(kindName, t.of.name, holds...).GiveBackBy(t.ctx, t.end())
 	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) {
 		return fmt.Errorf("while giving back: %w", err)
 	}

@@ -264,22 +264,20 @@ func TestVoteOfTheDead(t *testing.T) {
 // TryLock asks a majority that is out of reach once, or twice where it does not take long.
 func TestTryLockAndOutage(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l, p, m := newParty(t, 3, nil)
-			require.NoError(t, lockOnce(t.Context(), m))
-			o.on(l, p, 0)
-			o.on(l, p, 1)
-			before := p.proxies[2].Seen(isVote)
-			_, err := m.TryLock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			n := p.proxies[2].Seen(isVote) - before
-			require.Positive(t, n)
-			require.LessOrEqual(t, n, 2, "elections")
-			o.off(l, p, 0)
-			o.off(l, p, 1)
-		})
-	}
+	eachOutage(t, func(t *testing.T, o outage) {
+		l, p, m := newParty(t, 3, nil)
+		require.NoError(t, lockOnce(t.Context(), m))
+		o.on(l, p, 0)
+		o.on(l, p, 1)
+		before := p.proxies[2].Seen(isVote)
+		_, err := m.TryLock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		n := p.proxies[2].Seen(isVote) - before
+		require.Positive(t, n)
+		require.LessOrEqual(t, n, 2, "elections")
+		o.off(l, p, 0)
+		o.off(l, p, 1)
+	})
 }
 
 // TryLock gets the lock over connections that a restart of proxies has left behind.

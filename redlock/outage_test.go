@@ -44,16 +44,18 @@ func switched(name string, set func(*faultproxy.Proxy, bool)) outage {
 	return outage{name, ofWay(func(p *faultproxy.Proxy) { set(p, true) }), ofWay(func(p *faultproxy.Proxy) { set(p, false) })}
 }
 
-// run runs a test of an outage. In the quick level one of each sort is enough: a master that is gone, and
-// one that says nothing.
-func (o outage) run(t *testing.T, test func(t *testing.T)) {
-	t.Run(o.name, func(t *testing.T) {
-		if o.name != "killed" && o.name != "black hole" {
-			level.ForAll(t)
-		}
-		t.Parallel()
-		test(t)
-	})
+// eachOutage runs a test of each. In the quick level one of each sort is enough: a master that is gone, and one
+// that says nothing.
+func eachOutage(t *testing.T, test func(t *testing.T, o outage)) {
+	for _, o := range outages {
+		t.Run(o.name, func(t *testing.T) {
+			if o.name != "killed" && o.name != "black hole" {
+				level.ForAll(t)
+			}
+			t.Parallel()
+			test(t, o)
+		})
+	}
 }
 
 // use locks, enters again, extends and unlocks.
@@ -78,120 +80,112 @@ func use(ctx context.Context, m holdfast.Locker) error {
 // With two of five masters out of reach everything works, also while they come and go.
 func TestMinorityIsOut(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l, p, m := newParty(t, 5, nil)
-			require.NoError(t, use(t.Context(), m))
-			for range 2 { // flapping
-				o.on(l, p, 1)
-				o.on(l, p, 3)
-				for range 5 {
-					require.NoError(t, use(t.Context(), m))
-				}
-				o.off(l, p, 1)
-				o.off(l, p, 3)
+	eachOutage(t, func(t *testing.T, o outage) {
+		l, p, m := newParty(t, 5, nil)
+		require.NoError(t, use(t.Context(), m))
+		for range 2 { // flapping
+			o.on(l, p, 1)
+			o.on(l, p, 3)
+			for range 5 {
+				require.NoError(t, use(t.Context(), m))
 			}
-			require.NoError(t, use(t.Context(), m))
-			p.close(t)
-			eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
-		})
-	}
+			o.off(l, p, 1)
+			o.off(l, p, 3)
+		}
+		require.NoError(t, use(t.Context(), m))
+		p.close(t)
+		eventually(t, "nothing is left", func() bool { return l.held(m.Name()) == 0 })
+	})
 }
 
 // With three of five masters out of reach nobody gets the lock: the error tells what each said, and
 // nothing is left at the two others.
 func TestMajorityIsOut(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l, p, m := newParty(t, 5, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
-			require.NoError(t, use(t.Context(), m))
-			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-			for i := range 3 {
-				o.on(l, p, i)
-			}
-			_, err := m.Lock(t.Context())
-			require.ErrorContains(t, err, "2 of 5 masters agreed, and 3 have to; 1 (127.0.0.1:")
-			require.ErrorContains(t, err, "): granted")
-			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
-			left := 0
-			for _, rdb := range l.direct[3:] {
-				left += int(rdb.Exists(t.Context(), m.Name()).Val())
-			}
-			require.Zero(t, left, "the survivors hold nothing")
-			soon, leave := context.WithCancel(t.Context())
-			before := p.proxies[4].Seen(isVote)
-			go func() {
-				defer leave() // it has been told, and asks once more
-				eventually(t, "it asks again", func() bool { return p.proxies[4].Seen(isVote) > before+1 || soon.Err() != nil })
-			}()
-			_, err = m.Lock(soon)
-			leave()
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			require.ErrorContains(t, err, "of 5 masters agreed")
-			for i := range 3 {
-				o.off(l, p, i)
-			}
-			if o.name == "killed" {
-				return // they do not vote yet
-			}
-			eventually(t, "it works again", func() bool { return use(t.Context(), m) == nil })
-		})
-	}
+	eachOutage(t, func(t *testing.T, o outage) {
+		l, p, m := newParty(t, 5, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
+		require.NoError(t, use(t.Context(), m))
+		eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
+		for i := range 3 {
+			o.on(l, p, i)
+		}
+		_, err := m.Lock(t.Context())
+		require.ErrorContains(t, err, "2 of 5 masters agreed, and 3 have to; 1 (127.0.0.1:")
+		require.ErrorContains(t, err, "): granted")
+		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+		left := 0
+		for _, rdb := range l.direct[3:] {
+			left += int(rdb.Exists(t.Context(), m.Name()).Val())
+		}
+		require.Zero(t, left, "the survivors hold nothing")
+		soon, leave := context.WithCancel(t.Context())
+		before := p.proxies[4].Seen(isVote)
+		go func() {
+			defer leave() // it has been told, and asks once more
+			eventually(t, "it asks again", func() bool { return p.proxies[4].Seen(isVote) > before+1 || soon.Err() != nil })
+		}()
+		_, err = m.Lock(soon)
+		leave()
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.ErrorContains(t, err, "of 5 masters agreed")
+		for i := range 3 {
+			o.off(l, p, i)
+		}
+		if o.name == "killed" {
+			return // they do not vote yet
+		}
+		eventually(t, "it works again", func() bool { return use(t.Context(), m) == nil })
+	})
 }
 
 // TestAMajorityThatCannotBeHad: one master has granted the lock to somebody else, and two do not answer. Nobody knows who has
 // it, however often the first one says so.
 func TestAMajorityThatCannotBeHad(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l, p, m := newParty(t, 3, nil)
-			require.NoError(t, use(t.Context(), m))
-			eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
-			l.give(0, m.Name(), "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:h1", time.Hour)
-			o.on(l, p, 1)
-			o.on(l, p, 2)
-			m = p.mutex(m.Name(), redlock.MasterTimeout(200*time.Millisecond))
-			for range 3 { // who refuses is asked first then
-				_, err := m.Lock(t.Context(), holdfast.Wait(time.Second))
-				require.ErrorIs(t, err, holdfast.ErrUnavailable)
-				require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
-			}
-		})
-	}
+	eachOutage(t, func(t *testing.T, o outage) {
+		l, p, m := newParty(t, 3, nil)
+		require.NoError(t, use(t.Context(), m))
+		eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
+		l.give(0, m.Name(), "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:h1", time.Hour)
+		o.on(l, p, 1)
+		o.on(l, p, 2)
+		m = p.mutex(m.Name(), redlock.MasterTimeout(200*time.Millisecond))
+		for range 3 { // who refuses is asked first then
+			_, err := m.Lock(t.Context(), holdfast.Wait(time.Second))
+			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+		}
+	})
 }
 
 // Who loses the majority is told before anybody else can have the lock; who keeps it does not
 // notice.
 func TestHoldAndOutage(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		for _, out := range []int{2, 3} {
-			o.run(t, func(t *testing.T) {
-				l, p, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
-				h := lock(t, m)
-				for i := range out {
-					o.on(l, p, i)
-				}
-				if out == 2 {
-					begin := h.Deadline()
-					eventually(t, "renewed again and again", func() bool {
-						return h.Context().Err() != nil || h.Deadline().After(begin.Add(4*time.Second))
-					})
-					require.NoError(t, context.Cause(h.Context()))
-					unlock(t, h)
-					return
-				}
-				deadline := h.Deadline()
-				require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
-				require.ErrorContains(t, context.Cause(h.Context()), "of 5 masters agreed")
-				require.False(t, h.Deadline().After(deadline.Add(3*time.Second)))
-				for i := range 3 {
-					o.off(l, p, i)
-				}
-			})
-		}
+	for _, out := range []int{2, 3} {
+		eachOutage(t, func(t *testing.T, o outage) {
+			l, p, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})
+			h := lock(t, m)
+			for i := range out {
+				o.on(l, p, i)
+			}
+			if out == 2 {
+				begin := h.Deadline()
+				eventually(t, "renewed again and again", func() bool {
+					return h.Context().Err() != nil || h.Deadline().After(begin.Add(4*time.Second))
+				})
+				require.NoError(t, context.Cause(h.Context()))
+				unlock(t, h)
+				return
+			}
+			deadline := h.Deadline()
+			require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
+			require.ErrorContains(t, context.Cause(h.Context()), "of 5 masters agreed")
+			require.False(t, h.Deadline().After(deadline.Add(3*time.Second)))
+			for i := range 3 {
+				o.off(l, p, i)
+			}
+		})
 	}
 }
 

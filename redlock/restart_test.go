@@ -238,19 +238,17 @@ func TestInfoIsDenied(t *testing.T) {
 // cannot be reached, or are held by somebody who left them behind.
 func TestNewMasters(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l := newLab(t, 5)
-			a, b := l.party(nil), l.party(nil)
-			m := b.mutex(uniqueName(t))
-			h := lock(t, a.mutex(m.Name()))
-			for _, i := range []int{0, 4} {
-				o.on(l, a, i)
-			}
-			unlock(t, h)
-			require.NoError(t, lockOnce(t.Context(), m))
-		})
-	}
+	eachOutage(t, func(t *testing.T, o outage) {
+		l := newLab(t, 5)
+		a, b := l.party(nil), l.party(nil)
+		m := b.mutex(uniqueName(t))
+		h := lock(t, a.mutex(m.Name()))
+		for _, i := range []int{0, 4} {
+			o.on(l, a, i)
+		}
+		unlock(t, h)
+		require.NoError(t, lockOnce(t.Context(), m))
+	})
 	t.Run("held by hand", func(t *testing.T) {
 		l := newLab(t, 5)
 		for n := 1; n <= 3; n++ {

@@ -117,9 +117,7 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	require.ErrorContains(t, err, "): free; ")
 	require.Len(t, s.Masters, 5)
 	require.Error(t, s.Masters[4].Err)
-	there, err := m.ForceUnlock(t.Context())
-	require.NoError(t, err, "four of five are free now")
-	require.True(t, there, "it may have been held")
+	kindtest.Forced(t, m) // it may have been held
 	require.Zero(t, l.held(m.Name()))
 }
 
@@ -127,42 +125,40 @@ func TestStateIsTheMajoritys(t *testing.T) {
 // the error says why of each master.
 func TestStateAndOutage(t *testing.T) {
 	t.Parallel()
-	for _, o := range outages {
-		o.run(t, func(t *testing.T) {
-			l := newLab(t, 3)
-			p, holder := l.party(nil), l.party(nil)
-			m := p.seen(uniqueName(t))
-			h := l.everywhere(holder.mutex(m.Name()), holdfast.Lease(time.Hour))
-			o.on(l, p, 0)
-			s := kindtest.State(t, m)
-			require.Equal(t, h.Owner(), s.Owner)
-			require.Error(t, s.Masters[0].Err)
-			require.NoError(t, s.Masters[1].Err)
+	eachOutage(t, func(t *testing.T, o outage) {
+		l := newLab(t, 3)
+		p, holder := l.party(nil), l.party(nil)
+		m := p.seen(uniqueName(t))
+		h := l.everywhere(holder.mutex(m.Name()), holdfast.Lease(time.Hour))
+		o.on(l, p, 0)
+		s := kindtest.State(t, m)
+		require.Equal(t, h.Owner(), s.Owner)
+		require.Error(t, s.Masters[0].Err)
+		require.NoError(t, s.Masters[1].Err)
 
-			o.on(l, p, 1)
-			s, err := m.State(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			require.NotErrorIs(t, err, holdfast.ErrUncertain)
-			require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
-			require.ErrorContains(t, err, "held by "+h.Owner())
-			require.Len(t, s.Masters, 3)
-			require.Empty(t, s.Owner)
-			there, err := m.ForceUnlock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
-			require.NotErrorIs(t, err, holdfast.ErrUncertain, "nothing was released")
-			require.False(t, there)
-			o.off(l, p, 1)
-			eventually(t, "the second is back", func() bool {
-				s, _ := m.State(t.Context())
-				// the killed one has lost its data, so then it depends on the first who has the
-				// lock
-				return s.Masters[1].Err == nil
-			})
-			kindtest.Forced(t, m)
-			o.off(l, p, 0)
-			require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
+		o.on(l, p, 1)
+		s, err := m.State(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain)
+		require.ErrorContains(t, err, "1 of 3 masters agreed, and 2 have to; 1 (")
+		require.ErrorContains(t, err, "held by "+h.Owner())
+		require.Len(t, s.Masters, 3)
+		require.Empty(t, s.Owner)
+		there, err := m.ForceUnlock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, "nothing was released")
+		require.False(t, there)
+		o.off(l, p, 1)
+		eventually(t, "the second is back", func() bool {
+			s, _ := m.State(t.Context())
+			// the killed one has lost its data, so then it depends on the first who has the
+			// lock
+			return s.Masters[1].Err == nil
 		})
-	}
+		kindtest.Forced(t, m)
+		o.off(l, p, 0)
+		require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
+	})
 }
 
 // A majority that is silent may have a holder, also where no other master names one.
@@ -294,9 +290,7 @@ func newForced(t *testing.T, same bool, hook redis.Hook) forced {
 }
 
 func (f *forced) force() {
-	there, err := f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)).ForceUnlock(f.Context())
-	require.NoError(f, err)
-	require.True(f, there)
+	kindtest.Forced(f, f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
 }
 
 // TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back:

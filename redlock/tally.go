@@ -67,9 +67,9 @@ func heldBy(owner string) string {
 func (a *answer) String() string {
 	switch {
 	case a.doubt != nil:
-		return a.doubt.Error()
+		return printable.Line(a.doubt.Error()) // what other masters said follows it
 	case a.err != nil:
-		return a.err.Error()
+		return printable.Line(a.err.Error())
 	case a.said != "":
 		return a.said
 	case a.reply.Status == lua.Denied:

@@ -1,9 +1,7 @@
 package rlock_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -20,37 +18,17 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// noted is a log that tests read while it is written.
-type noted struct {
-	mu   sync.Mutex // guards text
-	text bytes.Buffer
-}
-
-func (n *noted) Write(p []byte) (int, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.Write(p)
-}
-
-func (n *noted) String() string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.text.String()
-}
-
-func (n *noted) lines() []string { return strings.Split(strings.TrimSpace(n.String()), "\n") }
-
 // looker is a client that looks at long waits longWait.
 type looker struct {
 	*holdfast.Client
-	log   *noted
+	log   *kindtest.Log
 	heard chan holdfast.SelfBlockEvent
 }
 
 func newLooker(t testing.TB, rdb redis.UniversalClient, long time.Duration) *looker {
-	l := &looker{log: &noted{}, heard: make(chan holdfast.SelfBlockEvent, 100)}
+	l := &looker{log: &kindtest.Log{}, heard: make(chan holdfast.SelfBlockEvent, 100)}
 	l.Client = newClient(t, rdb, &holdfast.Options{
-		LongWait: long, Logger: slog.New(slog.NewTextHandler(l.log, nil)),
+		LongWait: long, Logger: l.log.Logger(),
 		Observer: &holdfast.Observer{SelfBlocked: func(s holdfast.SelfBlockEvent) { l.heard <- s }},
 	})
 	return l
@@ -100,8 +78,8 @@ func TestWaitsForItself(t *testing.T) {
 	require.Contains(t, s.Waiting, "rlock_test.waitsFor.func")
 	require.Contains(t, s.Waiting, " blocked_test.go:")
 	require.Contains(t, s.Holding, "rlock_test.TestWaitsForItself blocked_test.go:")
-	eventually(t, "the log has it", func() bool { return len(l.log.lines()) > 0 && l.log.lines()[0] != "" })
-	line := l.log.lines()[0]
+	eventually(t, "the log has it", func() bool { return len(l.log.Lines()) > 0 && l.log.Lines()[0] != "" })
+	line := l.log.Lines()[0]
 	for _, part := range []string{
 		`msg="a lock is waited for that this client holds itself"`, name, "rlock_test.waitsFor.func", "rlock_test.TestWaitsForItself",
 		"lock under hold.Context()", h.Owner(),
@@ -175,7 +153,7 @@ func TestNobodyLooks(t *testing.T) {
 	}
 	on.hears(t)
 	require.Empty(t, off.heard)
-	require.Equal(t, []string{""}, off.log.lines())
+	require.Equal(t, []string{""}, off.log.Lines())
 }
 
 // TestLongWaitsSendNothing: who waits for long, and has nothing else, costs Redis nothing for that.

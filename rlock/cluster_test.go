@@ -81,9 +81,7 @@ func (c hangingCluster) lostElsewhere(t *testing.T) (lost int) {
 	client := newClient(t, c.client(t, 5*time.Minute), &holdfast.Options{Lease: lease})
 	var holds [3]*holdfast.Hold
 	for i, name := range c.tags(t) {
-		var err error
-		holds[i], err = rlock.New(client, name).Lock(t.Context())
-		require.NoError(t, err)
+		holds[i] = lock(t, rlock.New(client, name))
 	}
 	c.Nodes[0].Pause()
 	defer c.Nodes[0].Resume()
@@ -236,9 +234,9 @@ func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast
 // keeps its subscribers. Whoever waits hears all the same of a release at the new one, in clients
 // of every shape. The leases are long, so that nothing else wakes anybody.
 func TestWokenAfterFailover(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) { wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path))) })
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		wokenAfterFailover(t, redistest.StartSentinel(t, redistest.Exec(p.Path)))
+	})
 }
 
 func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
@@ -264,9 +262,7 @@ func wokenAfterFailover(t *testing.T, s *redistest.Sentinel) {
 	promoted := s.Failover(t)
 	admin := newClient(t, promoted.Client(t), nil)
 	for _, w := range slices.Concat(undefended, defended) {
-		released, err := rlock.New(admin, w.name).ForceUnlock(t.Context())
-		require.NoError(t, err)
-		require.True(t, released, "the new primary has the lock")
+		kindtest.Forced(t, rlock.New(admin, w.name)) // the new primary has the lock
 	}
 	for _, w := range defended {
 		unlock(t, w.Hold())

@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -193,8 +192,8 @@ func TestStringFaultsControl(t *testing.T) {
 
 // besideAString has a fault happen to a question for a free lock, and to one for a string, and closes the client.
 func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, closed error) {
-	log, ctx := &noted{}, t.Context()
-	p := newProxied(t, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(log, nil))})
+	log, ctx := &kindtest.Log{}, t.Context()
+	p := newProxied(t, &holdfast.Options{Logger: log.Logger()})
 	m := rlock.New(p.client, "a", holdfast.RespectStrings())
 	unlock(t, lock(t, m)) // the scripts are known from now on
 
@@ -211,7 +210,7 @@ func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, clos
 	require.Equal(t, 1, rule.Count())
 	closed = p.client.Close(ctx)
 	require.Equal(t, "whose", p.direct.Get(ctx, "a").Val())
-	return log.lines(), closed
+	return log.Lines(), closed
 }
 
 // newTimed is newProxied with a server whose clock can be moved.
@@ -392,14 +391,12 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 // is left. The control: not if its key is gone in between.
 func TestLeaveInMovingSlot(t *testing.T) {
 	level.ForAll(t)
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
-			require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
-			require.LessOrEqual(t, leftInMovingSlot(t, c,
-				mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		c := redistest.StartCluster(t, 2, 0, redistest.Exec(p.Path))
+		require.Greater(t, leftInMovingSlot(t, c), time.Hour-time.Minute)
+		require.LessOrEqual(t, leftInMovingSlot(t, c,
+			mutant.Hook(lua.Leave, "type(redis.pcall('HDEL', name, '')) == 'number'", "false")), time.Duration(0))
+	})
 }
 
 // TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner

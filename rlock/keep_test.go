@@ -169,11 +169,7 @@ const pause = 40 * time.Millisecond
 
 // listen is somebody who waits as Redisson's clients do: who listens and does not call.
 func (k *kept) listen(t *testing.T) <-chan *redis.Message {
-	ear := k.rdb.Subscribe(t.Context(), channelOf(k.keeper))
-	t.Cleanup(func() { require.NoError(t, ear.Close()) })
-	_, err := ear.Receive(t.Context())
-	require.NoError(t, err)
-	return ear.Channel()
+	return redistest.Subscribed(t, k.rdb, channelOf(k.keeper)).Channel()
 }
 
 // TestKeptAndWanted: the call comes while the lock is held. The holder gives it back at its end.

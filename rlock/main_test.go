@@ -74,6 +74,7 @@ func TestKindControls(t *testing.T) {
 	}{
 		"each operation meets each fault, and happens once":           {[]*defence.Switch{&defence.Resend}, holdfast.ErrUncertain},
 		"who leaves before the grant leaves nothing":                  {without: []*defence.Switch{&defence.Undo}},
+		"who leaves a silent connection is not waited for":            {[]*defence.Switch{&defence.SilentWay}, holdfast.ErrNotAcquired},
 		"a holder who hears nothing is told before another is inside": {without: []*defence.Switch{&defence.Deadline}},
 		"an outage is no contention":                                  {[]*defence.Switch{&defence.Outage}, holdfast.ErrNotAcquired},
 		"sixty-four who leave at once are told of no outage":          {without: []*defence.Switch{&defence.Noted}},

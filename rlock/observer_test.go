@@ -2,7 +2,6 @@ package rlock_test
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -34,8 +34,8 @@ func panicsAll() *holdfast.Observer {
 // TestPanickingObserver: functions that panic change the outcome of no call, and are logged. Control:
 // where they are not caught, a panic takes the lock with it.
 func TestPanickingObserver(t *testing.T) {
-	log := &noted{}
-	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: slog.New(slog.NewTextHandler(log, nil))})
+	log := &kindtest.Log{}
+	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: log.Logger()})
 	m := rlock.New(c, uniqueName(t))
 	other, _ := shared(t, nil)
 	h := lock(t, m, holdfast.Lease(3*time.Second))
@@ -53,8 +53,7 @@ func TestPanickingObserver(t *testing.T) {
 	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { panic("Granted") }}
 	loud, _ := shared(t, &holdfast.Options{Observer: o})
 	require.Panics(t, func() { _, _ = rlock.New(loud, m.Name()).Lock(t.Context()) }, "control")
-	_, err := rlock.New(other, m.Name()).TryLock(t.Context())
-	require.NoError(t, err, "what nobody has is given back even so")
+	take(t.Context(), t, rlock.New(other, m.Name()).TryLock) // what nobody has is given back even so
 }
 
 // TestObserverEndsGoroutine: a function that ends the goroutine of a call that has the lock, as

@@ -268,19 +268,26 @@ func TestLostReplyIsUncertain(t *testing.T) {
 // TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
 // owner has no answer, says that there is an outage, as that one does.
 func TestUnlockBehindAnother(t *testing.T) {
-	p := newProxied(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
-	outer := lock(t, p.mutex)
-	inner := take(outer.Context(), t, p.mutex.Lock)
-	p.proxy.Silence(true)
-	for what, err := range map[string]error{"inner": inner.Unlock(t.Context()), "outer": outer.Unlock(t.Context())} {
-		require.ErrorIs(t, err, holdfast.ErrUnavailable, what)
-		require.ErrorIs(t, err, holdfast.ErrUncertain, what)
-		if what == "outer" {
-			require.ErrorContains(t, err, "another operation of the same owner")
+	behind := func() bool {
+		p := newProxied(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond})
+		outer := lock(t, p.mutex)
+		inner := take(outer.Context(), t, p.mutex.Lock)
+		p.proxy.Silence(true)
+		first, second := inner.Unlock(t.Context()), outer.Unlock(t.Context())
+		require.ErrorIs(t, first, holdfast.ErrUnavailable)
+		require.ErrorIs(t, first, holdfast.ErrUncertain)
+		require.ErrorIs(t, second, holdfast.ErrUnavailable)
+		p.proxy.Silence(false)
+		eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+		if !strings.Contains(second.Error(), "another operation of the same owner") {
+			return false // on a busy machine that has been given up before
 		}
+		require.ErrorIs(t, second, holdfast.ErrUncertain)
+		return true
 	}
-	p.proxy.Silence(false)
-	eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })
+	for tries := 1; !behind(); tries++ {
+		require.Less(t, tries, 10)
+	}
 }
 
 // asked is a context that ends when somebody is about to wait for its end.

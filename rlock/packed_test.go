@@ -34,11 +34,7 @@ var parcels = kindtest.Crowd{
 // TestParcelsMeetFaults: what several names ask for travels in one script, and that is lost, or its
 // answer, or it is executed late. Each name gets what it would get alone: at most once, and to one
 // holder at a time.
-func TestParcelsMeetFaults(t *testing.T) {
-	for name, fault := range kindtest.Faults() {
-		t.Run(name, func(t *testing.T) { require.NoError(t, parcels.Meet(t, fault)) })
-	}
-}
+func TestParcelsMeetFaults(t *testing.T) { parcels.Meet(t) }
 
 // TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed, and so is a script that is
 // lost and taken for one that never left. Here the script is made of four calls, always the same.
@@ -192,8 +188,6 @@ func TestManyNamesMeetFaults(t *testing.T) {
 			return send()
 		}),
 	}
-	for name, fault := range kindtest.Faults() {
-		t.Run(name, func(t *testing.T) { require.NoError(t, crowd.Meet(t, fault)) })
-	}
+	crowd.Meet(t)
 	require.True(t, together.Load(), "some travelled together")
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -50,10 +51,7 @@ func TestOneOfTheReadersLeaves(t *testing.T) {
 	left := func(hooks ...redis.Hook) map[string]string {
 		p := newProxied(t, hooks...)
 		a, b := take(t.Context(), t, p.mutex.RLock), take(t.Context(), t, p.mutex.RLock)
-		ear := p.rdb.Subscribe(t.Context(), "redisson_rwlock:{"+p.name+"}") // else the script does not look
-		defer ear.Close()
-		_, err := ear.Receive(t.Context())
-		require.NoError(t, err)
+		redistest.Subscribed(t, p.rdb, "redisson_rwlock:{"+p.name+"}") // else the script does not look
 		unlock(t, a)
 		defer func() { _ = b.Unlock(t.Context()) }()
 		return p.fields()
@@ -192,13 +190,10 @@ func TestLastWriterThatWaits(t *testing.T) {
 	defer cancel()
 	writer := begin(ctx, t, l.process(nil).Lock)
 	eventually(t, "it waits", func() bool { return l.waiting() == 2 })
-	ear := l.rdb.Subscribe(t.Context(), "redisson_rwlock:{"+l.name+"}")
-	defer ear.Close()
-	_, err := ear.Receive(t.Context())
-	require.NoError(t, err)
+	ear := redistest.Subscribed(t, l.rdb, "redisson_rwlock:{"+l.name+"}")
 	cancel()
 	require.ErrorIs(t, writer.Err(), context.Canceled)
-	_, err = ear.ReceiveTimeout(t.Context(), patience)
+	_, err := ear.ReceiveTimeout(t.Context(), patience)
 	require.NoError(t, err, "nobody is told")
 	unlock(t, first)
 }

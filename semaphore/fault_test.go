@@ -40,8 +40,7 @@ func TestAtMostOnce(t *testing.T) {
 		hit(lua.SemRenew)
 		require.NoError(t, h.Extend(t.Context(), time.Hour))
 		hit(lua.SemState)
-		state, err := s.State(t.Context())
-		require.NoError(t, err)
+		state := kindtest.State(t, s)
 		require.Equal(t, [...]int{5, 1, 0, 2}, [...]int{state.Permits, state.Free, state.Waiters, len(state.Holders)})
 		hit(lua.SemSet)
 		require.NoError(t, s.SetPermits(t.Context(), 7))
@@ -86,8 +85,7 @@ func late(t *testing.T, hooks ...redis.Hook) (free int, left time.Duration) {
 	h := l.some(s, 2)
 	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	proxy.Deliver()
-	state, err := s.State(t.Context())
-	require.NoError(t, err)
+	state := kindtest.State(t, s)
 	require.Equal(t, h.Owner(), state.Holders[0].Owner)
 	free = l.free()
 	unlock(t, h)
@@ -261,9 +259,7 @@ func numberKept(t *testing.T, hooks ...redis.Hook) int {
 	require.NoError(t, s.SetPermits(t.Context(), 2))
 	require.NoError(t, l.process(nil).SetPermits(t.Context(), 10))
 	proxy.Deliver()
-	state, err := s.State(t.Context())
-	require.NoError(t, err)
-	return state.Permits
+	return kindtest.State(t, s).Permits
 }
 
 // TestLateNumber: a call of SetPermits that the network has kept does not undo a later one.
@@ -374,11 +370,7 @@ func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int 
 	rdb := kindtest.Hooked(srv.Client(t, func(o *redis.Options) { o.Addr = proxy.Addr() }), hooks...)
 	far, other := l.through(rdb, &holdfast.Options{RetryBudget: time.Minute}), l.process(nil)
 	require.NoError(t, far.SetPermits(t.Context(), 8)) // it knows the server's clock from now on
-	permits := func() int {
-		s, err := other.State(t.Context())
-		require.NoError(t, err)
-		return s.Permits
-	}
+	permits := func() int { return kindtest.State(t, other).Permits }
 	proxy.On(faultproxy.Command("EVAL", "EVALSHA"), 0, faultproxy.DropReply)
 	set := make(chan error, 1)
 	go func() { set <- far.SetPermits(t.Context(), 2) }()

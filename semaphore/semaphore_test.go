@@ -23,8 +23,7 @@ func TestPermits(t *testing.T) {
 	require.Greater(t, two.Token(), one.Token())
 	require.Zero(t, l.free())
 	refused(t.Context(), t, b.TryLock)
-	s, err := a.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, a)
 	require.Equal(t, 3, s.Permits)
 	require.Zero(t, s.Free)
 	counts := map[string]int{}
@@ -34,7 +33,7 @@ func TestPermits(t *testing.T) {
 	}
 	require.Equal(t, map[string]int{one.Owner(): 1, two.Owner(): 2}, counts)
 	unlock(t, one)
-	_, err = b.TryAcquire(t.Context(), 2)
+	_, err := b.TryAcquire(t.Context(), 2)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.Equal(t, 1, l.free(), "none, where not all")
 	again, err := b.TryAcquire(t.Context(), 1)
@@ -173,8 +172,7 @@ func TestSetPermits(t *testing.T) {
 	last := l.acquire(t.Context(), b, 1)
 	l.waiting(2)
 	require.NoError(t, b.SetPermits(t.Context(), 1))
-	s, err := a.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, a)
 	require.Equal(t, [...]int{1, -3, 1}, [...]int{s.Permits, s.Free, s.Waiters})
 	require.ErrorIs(t, many.Err(), holdfast.ErrInvalid)
 	unlock(t, h, one) // one is out, of one
@@ -228,8 +226,7 @@ func TestStateOfMany(t *testing.T) {
 	h := take(t.Context(), t, m.Lock)
 	const fill = "for i = 1, 9999 do redis.call('ZADD', KEYS[1], 1e15 + i, 'a:h' .. i) end return 1"
 	require.NoError(t, l.rdb.Eval(t.Context(), fill, []string{l.ends()}).Err())
-	s, err := m.State(t.Context())
-	require.NoError(t, err)
+	s := kindtest.State(t, m)
 	require.Equal(t, 10000, s.Permits-s.Free)
 	require.Equal(t, 1024, len(s.Holders)) // Len would print them
 	require.Equal(t, h.Owner(), s.Holders[0].Owner)

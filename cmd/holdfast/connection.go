@@ -10,6 +10,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // connection is what the flags amount to that say where Redis is, and how to be let in. All commands
@@ -138,7 +140,7 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 				return
 			}
 			at := c.addresses[i]
-			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, err, at.unanswered(err))
+			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, printable.Error(err), at.unanswered(err))
 		}()
 	}
 	var silent []error

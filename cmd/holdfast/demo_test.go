@@ -162,7 +162,7 @@ func TestDemoInterrupted(t *testing.T) {
 			t.Parallel()
 			p := runDemo(t, nil)
 			p.prints(t, when)
-			require.Equal(t, exitSignal+int(syscall.SIGINT), p.told(t, os.Interrupt), when)
+			p.diesBy(t, syscall.SIGINT)
 		})
 	}
 }
@@ -174,7 +174,7 @@ func TestDemoInterruptedDeletesItsKeys(t *testing.T) {
 	p := runDemo(t, nil, "--redis", "redis://"+srv.Addr())
 	p.prints(t, "B tries")
 	require.NotZero(t, srv.Client(t).DBSize(context.Background()).Val())
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.told(t, syscall.SIGTERM))
+	p.diesBy(t, syscall.SIGTERM)
 	require.Zero(t, srv.Client(t).DBSize(context.Background()).Val())
 }
 

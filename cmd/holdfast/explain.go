@@ -4,12 +4,14 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -20,6 +22,7 @@ func (c *connection) explain(err error) error {
 	var s signalled
 	var reply redis.Error
 	var lock *holdfast.Error
+	err = printable.Error(err) // what is said behind it must not look like a part of it
 	switch {
 	case err == nil, errors.As(err, &f), errors.As(err, &s):
 		return err
@@ -27,6 +30,8 @@ func (c *connection) explain(err error) error {
 		return failure{exitUsage, err}
 	case wantsPassword(err):
 		return fail(exitHoldfast, "%w; %s", err, c.first().letIn(err))
+	case noAuth(err):
+		return fail(exitHoldfast, "%w; it has no AUTH: leave user and password out of --redis (or "+redisEnv+"), or ask who runs it", err)
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return failure{exitNoServer, err}
 	case lua.IsDenied(err):
@@ -68,6 +73,13 @@ func wantsPassword(err error) bool {
 	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"},
 		func(word string) bool { return strings.Contains(text, word) })
 }
+
+// noAuth reports whether a server does not know the command by which go-redis says who we are.
+func noAuth(err error) bool {
+	return !noMaster(err) && noAuthForm.MatchString(err.Error())
+}
+
+var noAuthForm = regexp.MustCompile("(?i)unknown command ['`\"]auth['`\"]")
 
 // unanswered says what to do about a server that did not answer. What a handshake of TLS comes to
 // when the two sides do not agree has the text of either side, and reads like a riddle.

@@ -16,7 +16,11 @@ import (
 )
 
 func main() {
-	os.Exit(execute(os.Args[1:], os.Stdout, os.Stderr))
+	code, by := executed(os.Args[1:], os.Stdout, os.Stderr)
+	if by != 0 {
+		endBy(by)
+	}
+	os.Exit(code)
 }
 
 // go-redis writes to stderr about each connection that breaks. What matters of that comes back as

@@ -7,7 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
-	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -36,29 +37,11 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must come, on however slow a machine.
 const patience = 2 * time.Minute
 
-// output collects what a process prints while a test reads it.
-type output struct {
-	mu  sync.Mutex // guards buf
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // program is a run of the command. Its outputs are pipes, so end returns only when every process
 // that has them, the command's and its children's, has ended.
 type program struct {
 	*exec.Cmd
-	stdout, stderr output
+	stdout, stderr kindtest.Log
 }
 
 // start starts the command. It is killed if the test ends first.
@@ -115,6 +98,13 @@ func (p *program) told(t *testing.T, sig os.Signal) int {
 	t.Helper()
 	require.NoError(t, p.Process.Signal(sig))
 	return p.end()
+}
+
+// diesBy sends the process a signal, by which it ends itself.
+func (p *program) diesBy(t *testing.T, sig syscall.Signal) {
+	t.Helper()
+	require.Equal(t, -1, p.told(t, sig), "%s", &p.stderr)
+	require.Equal(t, sig, p.ProcessState.Sys().(syscall.WaitStatus).Signal())
 }
 
 // prints waits until the process has printed a text.

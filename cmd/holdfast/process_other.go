@@ -46,6 +46,8 @@ func (*job) end() {}
 
 func interruptGroup() {}
 
+func endBy(syscall.Signal) {}
+
 func guard(time.Duration) {}
 
 func become(uintptr, string, []string) error { return nil }

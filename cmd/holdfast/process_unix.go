@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
 )
 
 // wait waits for the end of the process and returns its exit code. Meanwhile it tells of stops, of which
@@ -56,6 +57,17 @@ func forwarded() []os.Signal {
 		}
 	}
 	return sigs
+}
+
+// endBy ends this process by a signal that has ended its work. A shell gives the code 128 and the signal's number either
+// way, but ends its loop or script after Ctrl-C only if what it ran has died by that, too.
+func endBy(sig syscall.Signal) {
+	switch sig {
+	case syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP: // for SIGQUIT Go prints all goroutines
+		signal.Reset(sig)
+		_ = syscall.Kill(syscall.Getpid(), sig)
+		<-time.After(time.Second) // the signal comes before that, unless it is ignored
+	}
 }
 
 // dropped are the signals that nobody gets: a holdfast stopped by Ctrl-Z would lose the lock while

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,11 +15,22 @@ import (
 
 // execute runs the command line and returns the exit code.
 func execute(args []string, stdout, stderr io.Writer) int {
+	code, _ := executed(args, stdout, stderr)
+	return code
+}
+
+// executed is execute that also returns the signal that ended it, or 0.
+func executed(args []string, stdout, stderr io.Writer) (code int, by syscall.Signal) {
 	root := newRoot()
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	return report(stderr, root.Execute(), args)
+	err := root.Execute()
+	var s signalled
+	if errors.As(err, &s) {
+		by = s.sig
+	}
+	return report(stderr, err, args), by
 }
 
 func newRoot() *cobra.Command {

@@ -99,6 +99,20 @@ func TestRunTypedSignals(t *testing.T) {
 	eventually(t, func() bool { return exists(t, srv.Client(t), t.Name()) == 0 }, "unlocked")
 }
 
+// TestRunInterruptedWait: Ctrl-C ends the wait for the lock, and the script as well.
+func TestRunInterruptedWait(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	h := hold(t, srv)
+	p, types := atTerminal(t, srv, `p=$1; shift 2; "$p" run --wait 1h "$@"; echo "the script goes on"`, `echo ran`)
+	awaitWaiter(t, srv)
+	types("\x03")
+	require.Equal(t, -1, p.end(), "by the signal")
+	require.NotContains(t, p.stdout.String(), "the script goes on")
+	require.NotContains(t, p.stdout.String(), "ran\n")
+	require.NoError(t, h.Unlock(t.Context()))
+}
+
 // TestRunIsStopped: a command that was stopped keeps the lock, which is said, and a signal ends it all the same.
 func TestRunIsStopped(t *testing.T) {
 	t.Parallel()

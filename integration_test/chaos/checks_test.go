@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
@@ -82,7 +83,7 @@ func TestChecksSee(t *testing.T) {
 			p, target, rng := d.plan, server, rand.New(rand.NewPCG(seed, 1))
 			if d.quorum {
 				target = masters
-				sleep(t.Context(), time.Until(target.begun.Add(grown)))
+				workload.Sleep(t.Context(), time.Until(target.begun.Add(grown)))
 			}
 			p.seed = seed
 			_, found := p.run(t, target)

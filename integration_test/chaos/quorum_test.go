@@ -155,7 +155,9 @@ func (w *weather) hit() []*redistest.Server {
 const grown = 4 * time.Second
 
 // old waits until the masters are so old.
-func (w *weather) old(ctx context.Context) bool { return sleep(ctx, time.Until(w.t.begun.Add(grown))) }
+func (w *weather) old(ctx context.Context) bool {
+	return workload.Sleep(ctx, time.Until(w.t.begun.Add(grown)))
+}
 
 // restart has masters lose their data. With them goes a hold that could not reach the others: those
 // who granted it are a minority then, and for a lease nobody can tell whether it was alone.
@@ -164,7 +166,7 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 	for _, n := range hit {
 		n.Kill()
 	}
-	sleep(ctx, between(w.rng, 0, 400*time.Millisecond))
+	workload.Sleep(ctx, between(w.rng, 0, 400*time.Millisecond))
 	for _, n := range hit {
 		n.Restart()
 	}
@@ -229,7 +231,7 @@ end`
 	}
 	_, err := n.Try(append(command, fmt.Sprint(d.Milliseconds()), fmt.Sprint(w.rng.IntN(2)))...)
 	require.NoError(w.tb, err)
-	sleep(ctx, d)
+	workload.Sleep(ctx, d)
 }
 
 // periodAt is the number of a period.

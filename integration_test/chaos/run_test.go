@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -98,7 +99,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 	<-ctx.Done()
 	group.Wait()
 	quiet := now()
-	sleep(tb.Context(), p.calm)
+	workload.Sleep(tb.Context(), p.calm)
 	return p.assess(tb, t, slots, w, start, quiet)
 }
 
@@ -192,7 +193,7 @@ func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
 		if t.mode != quorum {
 			rest = max(rest, 2*time.Second)
 		}
-		sleep(tb.Context(), max(rest, 0)+time.Second)
+		workload.Sleep(tb.Context(), max(rest, 0)+time.Second)
 	}
 	if !p.queued() {
 		deliver(slots)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -40,7 +41,7 @@ type weather struct {
 // storm makes faults of these kinds until ctx ends.
 func (w *weather) storm(ctx context.Context, kinds []string, gap time.Duration) {
 	deal := bag{rng: w.rng}
-	for sleep(ctx, random(w.rng, gap)) {
+	for workload.Sleep(ctx, random(w.rng, gap)) {
 		kind := deal.next(kinds)
 		w.count[kind]++
 		from := now()
@@ -72,7 +73,7 @@ func tell(servers []*redistest.Server, command ...string) {
 func (w *weather) during(ctx context.Context, begin, end []string) {
 	hit := w.hit()
 	tell(hit, begin...)
-	sleep(ctx, between(w.rng, 50*time.Millisecond, 600*time.Millisecond))
+	workload.Sleep(ctx, between(w.rng, 50*time.Millisecond, 600*time.Millisecond))
 	tell(hit, end...)
 }
 
@@ -87,7 +88,7 @@ func (w *weather) freeze(ctx context.Context, d time.Duration) {
 	for _, n := range hit {
 		n.Pause()
 	}
-	sleep(ctx, d)
+	workload.Sleep(ctx, d)
 	for _, n := range hit {
 		n.Resume()
 	}
@@ -130,7 +131,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 	"client-pause": func(ctx context.Context, w *weather) {
 		d := between(w.rng, 50*time.Millisecond, 500*time.Millisecond)
 		tell(w.hit(), "CLIENT", "PAUSE", strconv.FormatInt(d.Milliseconds(), 10))
-		sleep(ctx, d)
+		workload.Sleep(ctx, d)
 	},
 	"no-scripts": func(ctx context.Context, w *weather) {
 		w.during(ctx, []string{"ACL", "SETUSER", "default", "-evalsha", "-eval"}, []string{"ACL", "SETUSER", "default", "+evalsha", "+eval"})
@@ -141,7 +142,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 	"failover": func(ctx context.Context, w *weather) {
 		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which
 		// are a second here.
-		if sleep(ctx, time.Until(w.failedOver.Add(2*time.Second))) {
+		if workload.Sleep(ctx, time.Until(w.failedOver.Add(2*time.Second))) {
 			w.t.failover(w.tb, w.rng)
 			w.failedOver = time.Now()
 		}
@@ -149,7 +150,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 
 	// Only of these. Not while a lease is in force from before others lost their data: together they were a majority.
 	"restart": func(ctx context.Context, w *weather) {
-		if w.old(ctx) && sleep(ctx, time.Until(w.emptied.Add(w.Lease+2*time.Second))) {
+		if w.old(ctx) && workload.Sleep(ctx, time.Until(w.emptied.Add(w.Lease+2*time.Second))) {
 			w.restart(ctx, w.hit())
 		} else {
 			w.count["restart"]--

@@ -3,7 +3,6 @@
 package chaos
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -203,16 +202,4 @@ func between(rng *rand.Rand, shortest, longest time.Duration) time.Duration {
 // random is a duration with this mean.
 func random(rng *rand.Rand, mean time.Duration) time.Duration {
 	return time.Duration(min(rng.ExpFloat64(), 4) * float64(mean))
-}
-
-// sleep waits, and is false if ctx ended meanwhile.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/integration_test/history"
+	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
@@ -67,7 +68,7 @@ func (s *slot) launch() {
 // storm makes faults of these kinds, each once before any comes again, until ctx ends.
 func (s *slot) storm(ctx context.Context, kinds []string, gap time.Duration) {
 	deal := bag{rng: s.rng}
-	for s.err == nil && sleep(ctx, random(s.rng, gap)) {
+	for s.err == nil && workload.Sleep(ctx, random(s.rng, gap)) {
 		kind := deal.next(kinds)
 		s.count[kind]++
 		from := now()
@@ -90,7 +91,7 @@ func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), 
 	for _, p := range s.hit {
 		begin(p)
 	}
-	sleep(ctx, between(s.rng, shortest, longest))
+	workload.Sleep(ctx, between(s.rng, shortest, longest))
 	for _, p := range s.hit {
 		end(p)
 	}
@@ -171,7 +172,7 @@ var local = map[string]func(ctx context.Context, s *slot){
 	"flap": func(ctx context.Context, s *slot) {
 		for range 2 + s.rng.IntN(4) {
 			s.while(ctx, (*faultproxy.Proxy).Stop, (*faultproxy.Proxy).Start, 5*time.Millisecond, 60*time.Millisecond)
-			sleep(ctx, between(s.rng, 5*time.Millisecond, 60*time.Millisecond))
+			workload.Sleep(ctx, between(s.rng, 5*time.Millisecond, 60*time.Millisecond))
 		}
 	},
 	"black-hole": func(ctx context.Context, s *slot) { s.silence(ctx, (*faultproxy.Proxy).Silence, 2*time.Second) },
@@ -186,18 +187,18 @@ var local = map[string]func(ctx context.Context, s *slot){
 	},
 	"pause": func(ctx context.Context, s *slot) {
 		s.p.pause()
-		sleep(ctx, between(s.rng, 10*time.Millisecond, 300*time.Millisecond))
+		workload.Sleep(ctx, between(s.rng, 10*time.Millisecond, 300*time.Millisecond))
 		s.p.resume()
 	},
 	"pause-beyond-lease": func(ctx context.Context, s *slot) {
 		s.p.pause()
-		sleep(ctx, s.job.Lease+between(s.rng, 0, s.job.Lease/2))
+		workload.Sleep(ctx, s.job.Lease+between(s.rng, 0, s.job.Lease/2))
 		s.p.resume()
 	},
 	"kill": func(_ context.Context, s *slot) { s.replace() },
 	"kill-paused": func(ctx context.Context, s *slot) {
 		s.p.pause()
-		sleep(ctx, between(s.rng, 10*time.Millisecond, 2*s.job.Lease))
+		workload.Sleep(ctx, between(s.rng, 10*time.Millisecond, 2*s.job.Lease))
 		s.replace()
 	},
 	"next-link": func(_ context.Context, s *slot) { s.nextLink() },

@@ -47,7 +47,7 @@ var undoDefences = []proof{
 		name:  "undo goes on for the longest lease",
 		fault: "network silent for longer than the lease that a hold was extended to", off: &defence.Longest,
 		try: func(l *lab) string {
-			given := make(news, 1)
+			given := make(kindtest.Lines, 1)
 			m := l.mutex(&holdfast.Options{RetryBudget: 500 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(given,
 				&slog.HandlerOptions{Level: slog.LevelWarn}))})
 			l.warm(m)
@@ -59,7 +59,7 @@ var undoDefences = []proof{
 			if defence.Longest.Off() {
 				<-given // up
 			} else {
-				require.True(l, l.within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
+				require.True(l, redistest.Within(patience, func() bool { return time.Since(begun) > 5*time.Second }))
 			}
 			l.proxy.LoseRequests(false)
 			if !l.comes(l.free) {
@@ -90,17 +90,6 @@ var undoDefences = []proof{
 			return ""
 		},
 	},
-}
-
-// news is a log of which only that there is something in it matters.
-type news chan struct{}
-
-func (n news) Write(p []byte) (int, error) {
-	select {
-	case n <- struct{}{}:
-	default:
-	}
-	return len(p), nil
 }
 
 // abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it
@@ -168,7 +157,7 @@ var retryDefences = []proof{
 			l.lock(other, l.Context())
 			l.next(lua.Acquire, faultproxy.BlackHole)
 			granted := l.background(m, l.Context())
-			require.True(l, l.within(patience, func() bool { return len(l.caught(lua.Acquire)) >= 3 }), "it sleeps")
+			require.True(l, redistest.Within(patience, func() bool { return len(l.caught(lua.Acquire)) >= 3 }), "it sleeps")
 			require.NoError(l, l.direct.Del(l.Context(), name).Err())
 			l.send(l.caught(lua.Acquire)[0])
 			require.NoError(l, l.direct.Publish(l.Context(), channel, "0").Err())
@@ -196,7 +185,7 @@ var leaseDefences = []proof{
 			require.NoError(l, l.lock(m, l.Context()).Unlock(l.Context()))
 			before := l.renewals(name)
 			want := l.renewals("other") + 2
-			require.True(l, l.within(patience, func() bool { return l.renewals("other") >= want }))
+			require.True(l, redistest.Within(patience, func() bool { return l.renewals("other") >= want }))
 			require.NoError(l, other.Unlock(l.Context()))
 			if l.renewals(name) > before {
 				return "renewed after it was unlocked"
@@ -243,10 +232,10 @@ var fairDefences = []proof{
 			if l.off {
 				long = patience
 			}
-			placed := l.within(long, func() bool { return len(l.queue()) > 0 })
+			placed := redistest.Within(long, func() bool { return len(l.queue()) > 0 })
 			before := len(l.queue())
 			granted := l.background(second, l.Context())
-			require.True(l, l.within(patience, func() bool { return len(l.queue()) > before }), "it waits")
+			require.True(l, redistest.Within(patience, func() bool { return len(l.queue()) > before }), "it waits")
 			require.NoError(l, h.Unlock(l.Context()))
 			if h, _ := l.outcome(granted); h != nil && placed {
 				return "had a place, and one who came later was granted the lock"
@@ -283,18 +272,12 @@ func queued() (n int) {
 func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
 	before := queued()
 	granted := l.background(m, ctx)
-	require.True(l, l.within(patience, func() bool { return queued() > before }))
+	require.True(l, redistest.Within(patience, func() bool { return queued() > before }))
 	return granted
 }
 
 // listen has the server see somebody who waits for the lock in another client.
-func (l *lab) listen() *redis.PubSub {
-	sub := l.direct.Subscribe(l.Context(), channel)
-	l.Cleanup(func() { _ = sub.Close() })
-	_, err := sub.Receive(l.Context())
-	require.NoError(l, err)
-	return sub
-}
+func (l *lab) listen() { redistest.Subscribed(l, l.direct, channel) }
 
 // patient is a client behind the proxy that waits long for answers, so that one can be held back.
 func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
@@ -306,7 +289,7 @@ func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 // time is over.
 func (l *lab) look() {
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
-	require.True(l, l.within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
+	require.True(l, redistest.Within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
 }
 
 // A lock that is handed on within a client is as good as one from the server.
@@ -315,7 +298,7 @@ var handOffDefences = []proof{
 		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late",
 		off: &defence.Believes,
 		try: func(l *lab) string {
-			heard := make(news, 1)
+			heard := make(kindtest.Lines, 1)
 			m := l.patient(&holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))})
 			l.warm(m)
 			ctx, cancel := context.WithCancel(l.Context())
@@ -332,7 +315,7 @@ var handOffDefences = []proof{
 			<-rule.Fired()
 			// The second renewal is sent when the first one was not believed. One that was is heard
 			// of.
-			require.True(l, l.within(patience, func() bool {
+			require.True(l, redistest.Within(patience, func() bool {
 				return len(heard) > 0 || l.proxy.Seen(l.sends(lua.Renew)) >= before+2
 			}))
 			rule.Release()
@@ -359,7 +342,7 @@ var handOffDefences = []proof{
 			l.listen()
 			before := l.srv.CommandCalls(l)["evalsha"]
 			rule.Release()
-			require.True(l, l.within(patience, func() bool { return l.srv.CommandCalls(l)["evalsha"] > before }))
+			require.True(l, redistest.Within(patience, func() bool { return l.srv.CommandCalls(l)["evalsha"] > before }))
 			if l.free() {
 				return "released under the next holder"
 			}

@@ -124,28 +124,10 @@ func (l *lab) sends(s *lua.Script) func([]string) bool {
 	return func(args []string) bool { return is(args) || faultproxy.Script(mutated)(args) }
 }
 
-// within waits for a condition and reports whether it came true in time.
-func (l *lab) within(d time.Duration, cond func() bool) bool {
-	limit := time.NewTimer(d)
-	defer limit.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		if cond() {
-			return true
-		}
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			return false
-		}
-	}
-}
-
 // comes waits for what the promise says, and reports whether it came: with the defence it is given
 // all the time that a busy machine may need. Without it, it is not expected.
 func (l *lab) comes(cond func() bool) bool {
-	return l.within(l.forWhatComes(), cond)
+	return redistest.Within(l.forWhatComes(), cond)
 }
 
 func (l *lab) forWhatComes() time.Duration {

@@ -1,3 +1,8 @@
+// Package fence_test tests the guards of package fence on real stores: PostgreSQL, SQLite and
+// Redis, with holders that come too late.
+//
+// Not here: what the guard's script replies on each version of Redis; that is beside the other
+// scripts.
 package fence_test
 
 import (
@@ -7,7 +12,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -25,6 +29,20 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+// patience is how long a test waits for what must come, on however busy a machine.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if job := os.Getenv(writerEnv); job != "" {
+		if err := write(job); err != nil {
+			fmt.Println("error:", err)
+			os.Exit(1)
+		}
+		return
+	}
+	redistest.Main(m)
+}
 
 // writerEnv makes the test binary a process that locks, waits for a word, and writes: "<address of
 // Redis> <name> <DSN of PostgreSQL>".
@@ -117,43 +135,27 @@ func inTransaction(ctx context.Context, db *sql.DB, name, row string, guarded bo
 
 // writer is such a process.
 type writer struct {
-	*testing.T
-	cmd   *exec.Cmd
-	in    io.Writer
-	lines *bufio.Scanner
+	*child.Process
 	token string
 }
 
 // startWriter returns when the process has the lock.
 func startWriter(t *testing.T, addr, name, dsn string) *writer {
-	w := &writer{T: t, cmd: exec.Command(os.Args[0])}
-	w.cmd.Env = append(os.Environ(), writerEnv+"="+addr+" "+name+" "+dsn)
-	w.cmd.Stderr = os.Stderr
-	w.cmd.SysProcAttr = &syscall.SysProcAttr{}
-	child.DieWithParent(w.cmd.SysProcAttr, syscall.SIGKILL) // a stopped process would hear of nothing else
-	in, err := w.cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := w.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, w.cmd.Start())
-	t.Cleanup(func() { _ = w.cmd.Process.Kill() })
-	w.in, w.lines = in, bufio.NewScanner(out)
-	w.token = w.says()
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), writerEnv+"="+addr+" "+name+" "+dsn)
+	cmd.SysProcAttr = &syscall.SysProcAttr{}
+	child.DieWithParent(cmd.SysProcAttr, syscall.SIGKILL) // a stopped process would hear of nothing else
+	w := &writer{Process: child.Start(t, cmd)}
+	w.token = w.Says()
 	require.Regexp(t, "^[0-9]+$", w.token)
 	return w
 }
 
-func (w *writer) says() string {
-	require.True(w, w.lines.Scan(), "it has ended")
-	return w.lines.Text()
-}
-
 // goOn lets it write, and returns what it says of that when it has ended.
 func (w *writer) goOn() (said wrote) {
-	_, err := io.WriteString(w.in, "go on\n")
-	require.NoError(w, err)
-	require.NoError(w, json.Unmarshal([]byte(w.says()), &said))
-	require.NoError(w, w.cmd.Wait())
+	w.Told("go on")
+	require.NoError(w, json.Unmarshal([]byte(w.Says()), &said))
+	w.Ends()
 	return said
 }
 
@@ -178,12 +180,12 @@ func TestPausedWriterIsRefused(t *testing.T) {
 	}
 
 	late := startWriter(t, srv.Addr(), "late", dsn)
-	require.NoError(t, late.cmd.Process.Signal(redistest.Halt))
+	require.NoError(t, late.Cmd.Process.Signal(redistest.Halt))
 	next := startWriter(t, srv.Addr(), "next", dsn)
 	require.Greater(t, next.token, late.token)
 	require.Equal(t, wrote{}, next.goOn(), "all of its writes are accepted, and it held the lock all along")
 
-	require.NoError(t, late.cmd.Process.Signal(redistest.GoOn))
+	require.NoError(t, late.Cmd.Process.Signal(redistest.GoOn))
 	said := late.goOn()
 	require.True(t, said.Lost)
 	both := fmt.Sprintf("has seen %s, and this one is %s", next.token, late.token)

@@ -26,12 +26,10 @@ import (
 
 // onAllServers runs a test on a server of each version there is.
 func onAllServers(t *testing.T, test func(t *testing.T, srv *redistest.Server)) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			t.Parallel()
-			test(t, redistest.Start(t, redistest.Exec(p.Path)))
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		t.Parallel()
+		test(t, redistest.Start(t, redistest.Exec(p.Path)))
+	})
 }
 
 func redsyncSide(rdb *redis.Client) side {

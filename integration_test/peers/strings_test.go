@@ -173,8 +173,7 @@ func TestForceOfRueidislock(t *testing.T) {
 	_, err = m.TryLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	cancel()
-	h = kindtest.Lock(t, m)
-	require.NoError(t, h.Unlock(t.Context()))
+	kindtest.Unlock(t, kindtest.Lock(t, m))
 }
 
 // cancelled is a context that has ended.
@@ -342,8 +341,7 @@ func TestNothingIsKept(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, client := srv.Client(t), newClient(t, srv.Client(t))
 	kept := func(name string, opts ...holdfast.Option) bool {
-		hold := kindtest.Lock(t, rlock.New(client, name, append(opts, holdfast.Keep(time.Minute))...))
-		require.NoError(t, hold.Unlock(t.Context()))
+		kindtest.Unlock(t, kindtest.Lock(t, rlock.New(client, name, append(opts, holdfast.Keep(time.Minute))...)))
 		return rdb.Exists(t.Context(), name).Val() == 1
 	}
 	require.Eventually(t, func() bool {

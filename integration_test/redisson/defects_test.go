@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -101,8 +102,7 @@ func cut(s *story) {
 	require.Greater(s, s.rdb.PTTL(s.ctx, s.name).Val(), long/2)
 	require.NoError(s, s.side(j, "read", "unlock").Err())
 	require.LessOrEqual(s, s.rdb.PTTL(s.ctx, s.name).Val(), short)
-	h, err := s.mutex(0).Lock(s.ctx)
-	require.NoError(s, err, "long before the end of the lease that was asked for")
+	h := kindtest.Take(s.ctx, s, s.mutex(0).Lock) // long before the end of the lease that was asked for
 	s.mustNotHold(j)
 	s.mustUnlock(h)
 }
@@ -156,8 +156,7 @@ func missed(s *story) {
 	held.Release()
 	s.until("it sleeps", func() bool { return late.Answered() || late.Sleeps(s.T) })
 	require.False(s, late.Answered())
-	r, err := rwlock.New(s.ours[1], s.name).RLock(s.ctx)
-	require.NoError(s, err, "readers are let in")
+	r := kindtest.Take(s.ctx, s, rwlock.New(s.ours[1], s.name).RLock) // readers are let in
 	require.Equal(s, 2, s.holders(), "and it is none of them")
 	s.mustUnlock(r)
 	require.False(s, late.Answered())
@@ -172,8 +171,7 @@ func passed(s *story) {
 	j, late, m := s.thread(0), s.thread(1), rwlock.New(s.ours[0], s.name)
 	require.NoError(s, s.side(j, "read", "lock").Err())
 	c := s.wait(s.mutex(1))
-	_, err := m.TryRLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(s.ctx, s, m.TryRLock)
 	require.True(s, s.side(late, "read", "tryLock").Yes())
 	for _, t := range []*Thread{j, late} {
 		require.NoError(s, s.side(t, "read", "unlock").Err())
@@ -393,8 +391,7 @@ func passedBy(s *story) {
 	sem := semaphore.New(s.ours[0], s.name, 2)
 	c := later(func() (*holdfast.Hold, error) { return sem.Acquire(s.ctx, 2) })
 	s.queued(sem)
-	_, err := semaphore.New(s.ours[1], s.name, 2).TryLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(s.ctx, s, semaphore.New(s.ours[1], s.name, 2).TryLock)
 	second := s.permits(late, Ask{Op: "tryAcquire", N: 1}).Texts()
 	require.Len(s, second, 1)
 	require.True(s, s.permits(j, Ask{Op: "release", IDs: first}).Yes())

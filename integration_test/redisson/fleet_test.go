@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
@@ -269,18 +270,13 @@ func (f *fleet) ended(t *testing.T) (n int) {
 // until waits for a condition.
 func (s *story) until(what string, cond func() bool) {
 	s.Helper()
-	limit := time.NewTimer(Patience)
-	defer limit.Stop()
-	tick := time.NewTicker(2 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit.C:
-			s.Fatalf("not in time: %s", what)
-		case <-s.ctx.Done():
-			s.Fatalf("not in time: %s", what)
-		}
+	met := false
+	redistest.Within(Patience, func() bool {
+		met = cond()
+		return met || s.ctx.Err() != nil
+	})
+	if !met {
+		s.Fatalf("not in time: %s", what)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 )
 
 // TestLocks: what a lock of any kind goes through in a fleet of both, on every topology, and what only some kinds have
@@ -56,8 +57,7 @@ func TestLocks(t *testing.T) {
 func exclusion(s *story) {
 	j, other, m := s.thread(0), s.thread(1), s.mutex(0)
 	s.javaLocks(j, "lock")
-	_, err := m.TryLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	err := kindtest.Refused(s.ctx, s, m.TryLock)
 	require.ErrorContains(s, err, "held by "+j.Owner)
 	waiter := s.wait(m)
 	require.False(s, s.ask(other, "tryLock").Yes(), "nor another of its own side")
@@ -85,8 +85,7 @@ func reentry(s *story) {
 	require.EqualValues(s, 2, s.ask(j, "holdCount").Int())
 	s.mustBe(j.Owner, 2)
 	require.NoError(s, s.ask(j, "unlock").Err())
-	_, err := m.TryLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(s.ctx, s, m.TryLock)
 	require.NoError(s, s.ask(j, "unlock").Err())
 
 	h := s.must(m.TryLock(s.ctx))
@@ -136,8 +135,7 @@ func watchdogs(s *story) {
 	j, m := s.briefJava.Thread(s.T), s.make(s.briefOurs, s.name)
 	s.javaLocks(j, "lock")
 	s.renewals(func() {
-		_, err := m.TryLock(s.ctx)
-		require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+		kindtest.Refused(s.ctx, s, m.TryLock)
 	})
 	require.True(s, s.ask(j, "isHeld").Yes())
 	require.NoError(s, s.ask(j, "unlock").Err())

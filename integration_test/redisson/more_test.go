@@ -114,8 +114,7 @@ func several(s *story) {
 	}
 	require.NoError(s, ask("lock").Err())
 	owners(j.Owner)
-	_, err := m.TryLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(s.ctx, s, m.TryLock)
 	got := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx) })
 	require.NoError(s, ask("unlock").Err())
 	h := s.got(got)
@@ -201,8 +200,7 @@ func permits(s *story) {
 	count(3, 1, 2)
 	mine := s.must(sem.Lock(s.ctx))
 	count(3, 0, 3)
-	_, err := sem.TryLock(s.ctx)
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	kindtest.Refused(s.ctx, s, sem.TryLock)
 	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1}).Texts())
 
 	c := later(func() (*holdfast.Hold, error) { return sem.Acquire(s.ctx, 2) })

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
@@ -74,8 +75,7 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 		require.True(t, r.Yes())
 	}
 	for _, name := range rwNames {
-		h := kindtest.Lock(t, rwlock.New(c, name))
-		require.NoError(t, h.Unlock(t.Context()))
+		kindtest.Unlock(t, kindtest.Lock(t, rwlock.New(c, name)))
 	}
 }
 
@@ -84,24 +84,11 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 func (st *storm) census(t *testing.T, c *holdfast.Client) {
 	rec := st.recorder()
 	for _, name := range permitNames {
-		await(Patience, func() bool {
+		redistest.Within(Patience, func() bool {
 			s, err := semaphore.New(c, name, stormPermits).State(t.Context())
 			return err != nil || s.Free == s.Permits
 		})
 		workload.Census(t.Context(), rec, semaphore.New(c, name, stormPermits), history.Op{Client: oursFirst, Last: true})
-	}
-}
-
-// await waits for a condition, for so long at the most.
-func await(patience time.Duration, cond func() bool) {
-	limit, tick := time.After(patience), time.NewTicker(2*time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-limit:
-			return
-		}
 	}
 }
 

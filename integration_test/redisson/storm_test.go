@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -202,7 +203,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	call.End(func(o *history.Op) { o.Result = history.OK })
 	// What it held and waited for stands until its leases, and claims for its places, have ended.
 	st.faults = append(st.faults, history.Window{From: from, To: st.now() + int64(stormLease/4)})
-	await(duration+Patience, func() bool { return time.Since(begun) >= duration && len(st.lacking()) == 0 })
+	redistest.Within(duration+Patience, func() bool { return time.Since(begun) >= duration && len(st.lacking()) == 0 })
 	cancel()
 	done := make(chan struct{})
 	go func() { group.Wait(); close(done) }()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -90,18 +91,10 @@ func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill
 	require.NoError(t, err)
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+string(text))
-	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
+	p := child.Start(t, cmd)
+	_, err = fmt.Sscanf(p.Says(), "ready %s", &id)
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	kill = func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // "signal: killed"
-	}
-	t.Cleanup(kill)
-	_, err = fmt.Fscanf(out, "ready %s", &id)
-	require.NoError(t, err)
-	return id, kill
+	return id, p.Kill
 }
 
 // TestDeath: processes of either side are killed while they hold locks and while they wait, and

@@ -42,7 +42,7 @@ func TestImpatience(t *testing.T) {
 	}{
 		{"rlock, four clients", &defence.Outlast, impatience{plain, 4, 200}},
 		{"rwlock, one client", &defence.Outlast, impatience{writers, 1, 30}},
-		{"fairlock, one client", &defence.InTime, impatience{fair, 1, 200}},
+		{"fairlock, one client", &defence.InTime, impatience{fair, 1, 20}},
 		{"fairlock, four clients", &defence.InTime, impatience{fair, 4, 60}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

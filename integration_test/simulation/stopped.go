@@ -27,13 +27,16 @@ type stopped struct {
 
 // halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost
 // the others one claim.
-func (w *World) halt(storm context.Context) {
+func (w *World) halt(storm context.Context) { w.strike(storm, 'z', (*stranger).stop) }
+
+// strike has something happen to fair queues, again and again until the storm ends.
+func (w *World) strike(storm context.Context, source uint64, happens func(s *stranger, name string) error) {
 	if w.Dead == 0 || !w.fairQueue() {
 		return
 	}
-	s := &stranger{World: w, rng: newSource(w.Seed, 'z')}
+	s := &stranger{World: w, rng: newSource(w.Seed, source)}
 	for w.sleep(storm, s.rng.random(w.Lease)) {
-		if err := s.stop(s.name(s.rng.Rand)); err != nil {
+		if err := happens(s, s.name(s.rng.Rand)); err != nil {
 			s.problem("simulation", err.Error())
 		}
 	}
@@ -148,17 +151,7 @@ func (w *World) pauses() map[int][]history.Window {
 // mourn has fleets of processes die while they wait for a fair lock, a thousand places and more at
 // a time, until the storm ends. What they leave in the queue must cost the server no more than
 // taking it out once.
-func (w *World) mourn(storm context.Context) {
-	if w.Dead == 0 || !w.fairQueue() {
-		return
-	}
-	s := &stranger{World: w, rng: newSource(w.Seed, 'd')}
-	for w.sleep(storm, s.rng.random(w.Lease)) {
-		if err := s.die(s.name(s.rng.Rand)); err != nil {
-			s.problem("simulation", err.Error())
-		}
-	}
-}
+func (w *World) mourn(storm context.Context) { w.strike(storm, 'd', (*stranger).die) }
 
 // die leaves the places of a fleet at the end of a queue: of one process or of many, which died a
 // moment ago, or so long ago that their places do not count any more.

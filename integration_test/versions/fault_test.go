@@ -33,7 +33,7 @@ func TestKilled(t *testing.T) {
 				return false
 			}
 			ends := at.ends(t, kind, name)
-			a.dies()
+			a.Kill()
 			next := b.held()
 			require.Greater(t, next, token)
 			require.GreaterOrEqual(t, at.since(t, kind, name, lease, next, b.owner), ends, "before the lease has ended")
@@ -55,7 +55,7 @@ func TestKilledControl(t *testing.T) {
 			for _, srv := range at {
 				waits(t, srv.Client(t), name)
 			}
-			a.dies()
+			a.Kill()
 			ends := at.ends(t, kind, name)
 			for _, srv := range at {
 				rdb := srv.Client(t)
@@ -234,7 +234,7 @@ func TestPaused(t *testing.T) {
 				srv.Pause()
 			}
 			until := s.a.lost()
-			require.Empty(t, s.b.lines, "by whom was it granted?")
+			require.Empty(t, s.b.Lines, "by whom was it granted?")
 			for _, srv := range at {
 				srv.Resume()
 			}
@@ -260,7 +260,7 @@ func TestPausedControl(t *testing.T) {
 				b := start(t, programs.present, at.addr(), kind, other, (10 * patience).String(), "hold")
 				token := b.held()
 				since := at.since(t, kind, other, 10*patience, token, b.owner)
-				if len(a.lines) > 0 {
+				if len(a.Lines) > 0 {
 					return false
 				}
 				for _, p := range a.proxies {
@@ -280,9 +280,9 @@ func TestOrder(t *testing.T) {
 	t.Parallel()
 	for how, die := range map[string]func(p *process){
 		"nobody dies": nil,
-		"killed":      (*process).dies,
+		"killed":      (*process).Kill,
 		"halted": func(p *process) { // its connections stay: the server does not know
-			require.NoError(p, p.cmd.Process.Signal(redistest.Halt))
+			require.NoError(p, p.Cmd.Process.Signal(redistest.Halt))
 		},
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -302,7 +302,7 @@ func TestOrder(t *testing.T) {
 					require.Greater(t, next, token)
 					token = next
 					for _, behind := range turns[i+1:] {
-						require.Empty(t, behind.lines, "overtaken")
+						require.Empty(t, behind.Lines, "overtaken")
 					}
 					p.unlocks()
 				}
@@ -323,9 +323,9 @@ func TestOrderControl(t *testing.T) {
 		require.Eventually(t, func() bool { // it has its lease, and not just the time in which to take what it is handed
 			return rdb.PTTL(t.Context(), t.Name()).Val() > patience
 		}, patience, 5*time.Millisecond)
-		line[1].dies()
+		line[1].Kill()
 		passes(t, rdb, 4*time.Second) // longer than the dead of TestOrder are waited for
-		require.Empty(t, line[2].lines, "a death is not felt, so TestOrder shows nothing")
+		require.Empty(t, line[2].Lines, "a death is not felt, so TestOrder shows nothing")
 	})
 }
 

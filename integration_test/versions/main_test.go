@@ -10,11 +10,9 @@
 package versions_test
 
 import (
-	"bufio"
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -24,6 +22,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -115,69 +114,19 @@ func command(env string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// process is a worker. What it says comes line by line.
+// process is a worker.
 type process struct {
-	*testing.T
-	cmd   *exec.Cmd
-	in    io.WriteCloser
-	lines chan string
+	*child.Process
 	owner string // by which it has, or had, the lock
 }
 
 func start(t *testing.T, program string, args ...string) *process {
-	p := &process{T: t, cmd: exec.CommandContext(t.Context(), program, args...), lines: make(chan string, 1000)}
-	p.cmd.Stderr = os.Stderr
-	var err error
-	p.in, err = p.cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := p.cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, p.cmd.Start())
-	read := make(chan struct{})
-	go func() {
-		defer close(read)
-		defer close(p.lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			p.lines <- s.Text()
-		}
-	}()
-	t.Cleanup(func() {
-		_ = p.cmd.Process.Kill()
-		<-read
-		_ = p.cmd.Wait()
-	})
-	return p
-}
-
-// says returns the next line.
-func (p *process) says() string {
-	p.Helper()
-	select {
-	case line, ok := <-p.lines:
-		require.True(p, ok, "%s has ended", p.cmd.Path)
-		return line
-	case <-time.After(patience):
-		p.Fatalf("%s says nothing", p.cmd.Path)
-		return ""
-	}
-}
-
-// dies kills it, and returns when it is gone and all that it has said is there.
-func (p *process) dies() {
-	require.NoError(p, p.cmd.Process.Kill())
-	require.Eventually(p, func() bool {
-		select {
-		case _, more := <-p.lines:
-			return !more
-		default:
-			return false
-		}
-	}, patience, 5*time.Millisecond)
+	return &process{Process: child.Start(t, exec.CommandContext(t.Context(), program, args...))}
 }
 
 // held reads that it has the lock, and returns the token.
 func (p *process) held() (token uint64) {
-	line := p.says()
+	line := p.Says()
 	_, err := fmt.Sscanf(line, "held %d %s", &token, &p.owner)
 	require.NoError(p, err, line)
 	return token
@@ -185,25 +134,14 @@ func (p *process) held() (token uint64) {
 
 // unlocks has it give the lock back.
 func (p *process) unlocks() {
-	p.goOn()
-	require.Equal(p, "free", p.says())
+	p.Told("")
+	require.Equal(p, "free", p.Says())
 }
 
 // lost reads that it has lost the lock, and returns until when it trusted it, in us.
 func (p *process) lost() (until uint64) {
-	line := p.says()
+	line := p.Says()
 	_, err := fmt.Sscanf(line, "lost %d", &until)
 	require.NoError(p, err, line)
 	return until
-}
-
-// goOn gives it a line of input.
-func (p *process) goOn() {
-	p.does("")
-}
-
-// does gives it a line of input with words.
-func (p *process) does(words string) {
-	_, err := io.WriteString(p.in, words+"\n")
-	require.NoError(p, err)
 }

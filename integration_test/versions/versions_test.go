@@ -81,7 +81,7 @@ func TestRenew(t *testing.T) {
 			a.unlocks()
 			next := b.held()
 			require.Greater(t, next, token)
-			a.goOn()
+			a.Told("")
 			b.unlocks()
 			require.Greater(t, a.held(), next)
 			return true
@@ -105,7 +105,7 @@ func longer(t *testing.T, story func(name string, lease time.Duration) (told boo
 // slow reports whether the holder has lost the lock, which nobody took from it. Then it has to know, and not to have
 // trusted it any more when the other one was granted it.
 func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *process) bool {
-	if len(a.lines)+len(b.lines) == 0 {
+	if len(a.Lines)+len(b.Lines) == 0 {
 		return false
 	}
 	until, next := a.lost(), b.held()
@@ -115,7 +115,7 @@ func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *
 
 // anything reports whether a process has said something that nobody has read.
 func anything(all []*process) bool {
-	return slices.ContainsFunc(all, func(p *process) bool { return len(p.lines) > 0 })
+	return slices.ContainsFunc(all, func(p *process) bool { return len(p.Lines) > 0 })
 }
 
 // TestTold: whoever waits is told when the other version unlocks. The lease is longer than the test, so one who
@@ -152,7 +152,7 @@ func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks
 	require.Eventually(t, func() bool { return srv.CommandCalls(t)[asks] >= times }, patience, 5*time.Millisecond)
 	require.EqualValues(t, 1, rdb.Del(t.Context(), name).Val())
 	passes(t, rdb, time.Second)
-	require.Empty(t, waiting.lines, "it asks without being told, so that it is told shows nothing")
+	require.Empty(t, waiting.Lines, "it asks without being told, so that it is told shows nothing")
 	require.NoError(t, rdb.Publish(t.Context(), channelOf(t, rdb, name), opened).Err())
 }
 
@@ -182,7 +182,7 @@ func TestToldQuorumControl(t *testing.T) {
 	t.Parallel()
 	needsOld(t)
 	a, b, said := overheard(t, newPlace(t, "redlock"), programs.old, programs.present, 3*time.Second)
-	a.dies()
+	a.Kill()
 	b.held()
 	require.Zero(t, said(), "something else is heard, so TestToldQuorum shows nothing")
 }
@@ -190,11 +190,7 @@ func TestToldQuorumControl(t *testing.T) {
 // overhear waits until somebody listens for a lock or latch, and listens there too.
 func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Message {
 	waits(t, rdb, name)
-	sub := rdb.Subscribe(t.Context(), channelOf(t, rdb, name))
-	t.Cleanup(func() { _ = sub.Close() })
-	_, err := sub.Receive(t.Context()) // that it is subscribed
-	require.NoError(t, err)
-	return sub.Channel()
+	return redistest.Subscribed(t, rdb, channelOf(t, rdb, name)).Channel()
 }
 
 // overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
@@ -270,7 +266,7 @@ func storm(t *testing.T, kind, old, present string) (tokens []uint64, said strin
 	}
 	var rest strings.Builder
 	for _, p := range all {
-		for line := range p.lines {
+		for line := range p.Lines {
 			token, err := strconv.ParseUint(line, 10, 64)
 			if err != nil {
 				fmt.Fprintln(&rest, line)
@@ -298,26 +294,26 @@ func TestLatch(t *testing.T) {
 		name, rdb := t.Name(), at.first(t)
 		counting := []*process{asks(t, one, at[0], name), asks(t, other, at[0], name)}
 		waiting := []*process{asks(t, one, at[0], name), asks(t, other, at[0], name)}
-		counting[0].does("set 4")
-		require.Equal(t, "set true", counting[0].says())
-		counting[1].does("set 5")
-		require.Equal(t, "set false", counting[1].says(), "it is set already")
+		counting[0].Told("set 4")
+		require.Equal(t, "set true", counting[0].Says())
+		counting[1].Told("set 5")
+		require.Equal(t, "set false", counting[1].Says(), "it is set already")
 		for _, p := range waiting {
-			p.does("wait")
+			p.Told("wait")
 		}
 		heard := overhear(t, rdb, name)
 		for left := 3; left >= 0; left-- {
 			require.False(t, anything(waiting), "open before all have counted")
-			counting[left%2].does("count")
-			require.Equal(t, fmt.Sprint("left ", left), counting[left%2].says())
+			counting[left%2].Told("count")
+			require.Equal(t, fmt.Sprint("left ", left), counting[left%2].Says())
 		}
 		require.Equal(t, opened, kindtest.Receive(t, "it is open", heard).Payload)
 		for i, p := range counting {
-			require.Equal(t, "open", waiting[i].says())
-			p.does("wait")
-			require.Equal(t, "open", p.says(), "and it is for whoever comes late")
-			p.does("count")
-			require.Equal(t, "left 0", p.says())
+			require.Equal(t, "open", waiting[i].Says())
+			p.Told("wait")
+			require.Equal(t, "open", p.Says(), "and it is for whoever comes late")
+			p.Told("count")
+			require.Equal(t, "left 0", p.Says())
 		}
 	})
 }
@@ -332,12 +328,12 @@ func TestLatchControl(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			p := asks(t, program, srv, name)
-			p.does("set 1")
-			require.Equal(t, "set true", p.says())
+			p.Told("set 1")
+			require.Equal(t, "set true", p.Says())
 			asked := srv.CommandCalls(t)["get"]
-			p.does("wait")
+			p.Told("wait")
 			hearsOnly(t, srv, p, name, "get", asked+2) // it looks once more when it listens, which would find the latch open
-			require.Equal(t, "open", p.says())
+			require.Equal(t, "open", p.Says())
 		})
 	}
 }

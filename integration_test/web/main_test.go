@@ -168,7 +168,7 @@ func (b *tab) is(condition string) bool {
 // until waits for a condition in the page.
 func (b *tab) until(condition string) {
 	b.Helper()
-	if !eventually(func() bool { return b.is(condition) }) {
+	if !redistest.Within(patience, func() bool { return b.is(condition) }) {
 		b.Fatalf("it does not come to this: %s\n%s", condition, b.text("body"))
 	}
 }
@@ -182,19 +182,4 @@ func (b *tab) text(selector string) string {
 
 func (b *tab) reads(selector, text string) {
 	b.until(fmt.Sprintf("(document.querySelector(%q) || {innerText: ''}).innerText.includes(%q)", selector, text))
-}
-
-func eventually(cond func() bool) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for !cond() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return false
-		}
-	}
-	return true
 }

@@ -66,7 +66,7 @@ func TestComplaintsAreHeard(t *testing.T) {
 	t.Cleanup(srv.Close)
 	b := newTab(t)
 	b.open(srv.URL)
-	require.True(t, eventually(func() bool { return len(b.complaints()) >= 2 }))
+	require.True(t, redistest.Within(patience, func() bool { return len(b.complaints()) >= 2 }))
 	text := strings.Join(b.complaints(), "\n")
 	require.Contains(t, text, "Content Security Policy")
 	require.Contains(t, text, "no_such_function")
@@ -118,8 +118,7 @@ func TestFilterAndDetail(t *testing.T) {
 	srv := redistest.Start(t)
 	client := newClient(t, srv.Client(t))
 	for _, name := range []string{"orders:1", "orders:2", "invoices:1"} {
-		_, err := rlock.New(client, name).Lock(t.Context())
-		require.NoError(t, err)
+		kindtest.Lock(t, rlock.New(client, name))
 	}
 	b := newTab(t)
 	b.open(serve(t, srv.Client(t), holdfastweb.Options{}))

@@ -80,7 +80,7 @@ func (a *Candidate) op(e *election.Election, kind history.Kind) history.Op {
 // lead is the work of a leader.
 func (a *Candidate) lead(ctx context.Context, e *election.Election) {
 	for range a.rng.IntN(4) {
-		a.pause(ctx, a.random(a.Hold))
+		Sleep(ctx, a.random(a.Hold))
 		a.leads(e)
 		if a.rng.IntN(3) == 0 {
 			a.look(ctx, e)

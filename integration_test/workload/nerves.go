@@ -119,9 +119,9 @@ func (a *Actor) hasty(op history.Op, opts []holdfast.Option, cancel func()) (_ h
 func (a *Actor) rest(ctx context.Context) {
 	switch every := int64(a.Haste.Every); {
 	case a.Haste.Longest == 0:
-		a.pause(ctx, a.random(a.Think))
+		Sleep(ctx, a.random(a.Think))
 	case a.rng.IntN(a.Haste.Rounds) == 0:
-		a.pause(ctx, time.Duration(every-a.Now()%every))
+		Sleep(ctx, time.Duration(every-a.Now()%every))
 	}
 }
 

@@ -69,7 +69,7 @@ func (a *Taker) round(ctx context.Context) bool {
 	t := &tenure{Actor: a.Actor, of: history.Op{Of: op.Of, Name: op.Name, Grant: op.Grant}}
 	t.add(held{h, op.Plain})
 	for range a.rng.IntN(3) {
-		a.pause(h.Context(), a.random(a.Hold))
+		Sleep(h.Context(), a.random(a.Hold))
 		if a.rng.IntN(4) == 0 {
 			t.extend(h.Context())
 		}

@@ -46,8 +46,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 // change it.
 func TestDeadlineBesidePause(t *testing.T) {
 	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
-	h, err := rlock.New(c, "workload:deadline").Lock(t.Context())
-	require.NoError(t, err)
+	h := kindtest.Lock(t, rlock.New(c, "workload:deadline"))
 	start, read := time.Now(), 0
 	a := New(Config{Now: func() int64 {
 		if read++; read == 1 { // the process is paused right afterwards, as far as can be told

@@ -45,7 +45,7 @@ func (a *ReadWriter) round(ctx context.Context) bool {
 		if s.idle() {
 			break
 		}
-		a.pause(s.held().Context(), a.random(a.Hold))
+		Sleep(s.held().Context(), a.random(a.Hold))
 		s.act()
 	}
 	s.leave(ctx, true)

@@ -164,7 +164,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	r := a.begin(again, m, h, nested, plain)
 	for range a.rng.IntN(4) {
 		held := r.holds[0].Context() // the first one may have been unlocked, and this one another
-		a.pause(held, a.random(a.Hold))
+		Sleep(held, a.random(a.Hold))
 		r.act(held)
 	}
 	r.leave(ctx)
@@ -314,12 +314,15 @@ func (a *Actor) random(mean time.Duration) time.Duration {
 	return d
 }
 
-func (a *Actor) pause(ctx context.Context, d time.Duration) {
+// Sleep waits, and is false if ctx ended meanwhile.
+func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-ctx.Done():
+		return false
 	}
 }
 

@@ -36,6 +36,16 @@ func (c *Client) Hub() *pubsub.Hub { return c.hub }
 // RoundTrip is how long one usually takes; 0: not known.
 func (c *Client) RoundTrip() time.Duration { return c.way.usual() }
 
+// lateFor is how long an attempt goes on at most for those behind, where a round trip does not take longer. Then the
+// servers are taken to be silent: the next one asks for itself, and is told what comes of that, and what nobody waits for
+// is given back.
+const lateFor = 250 * time.Millisecond
+
+// overdue is when an answer is late.
+func (c *Client) overdue() time.Duration {
+	return max(lateFor, 2*c.way.usual())
+}
+
 // DefaultLease is that of the client's options.
 func (c *Client) DefaultLease() time.Duration { return c.opts.Lease }
 

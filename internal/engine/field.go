@@ -18,6 +18,11 @@ type field struct {
 	ticket string // of the first refusal; of the goroutine that asks
 	// How many permits it has, if they are several. It is set before the grant is live.
 	several int
+
+	// overdue gives back what a question may come to that goes on without its caller, and takes long; answered says that
+	// one has ended since. The mutex of Uncertainty guards both.
+	overdue  *time.Timer
+	answered bool
 }
 
 var _ Entry = (*field)(nil)
@@ -117,6 +122,38 @@ func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
 	// Its place may be there for longer than a lease, and who is called then is not there.
 	c.session.Undo(c.server, f.server.protocol, f.id, rest, max(lease, f.server.places.Longest), stray)
+}
+
+// leave is for a question that goes on without its caller. What it comes to is given back when it has ended, see
+// [field.left]. That may take as long as go-redis reads from a silent connection. So it is given back by another connection,
+// too, as soon as an answer is overdue: otherwise a lock that was granted meanwhile would be nobody's for that long.
+func (f *field) leave(lease time.Duration) {
+	f.LeaveUndo()
+	c := f.server.client
+	c.tasks.Begin()
+	overdue := time.AfterFunc(c.overdue(), func() {
+		defer c.tasks.End()
+		f.Undo(lease, true)
+	})
+	f.mu.Lock()
+	f.overdue = overdue
+	answered := f.answered
+	f.mu.Unlock()
+	if answered {
+		f.left()
+	}
+}
+
+// left notes that such a question has ended.
+func (f *field) left() {
+	f.mu.Lock()
+	f.answered = true
+	overdue := f.overdue
+	f.overdue = nil
+	f.mu.Unlock()
+	if overdue != nil && overdue.Stop() {
+		f.server.client.tasks.End()
+	}
 }
 
 // Abandon is [Entry.Abandon].

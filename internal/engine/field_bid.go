@@ -50,9 +50,10 @@ func (f *field) Ask(a Attempt) Result {
 	}
 	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
 		if a.Lasts {
-			late <- f.answered(context.Background(), place > 0, o)
+			late <- f.outcome(context.Background(), place > 0, o)
 			return
 		}
+		f.left()
 		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
 		if stray || place > 0 {
 			f.Undo(a.Want.Stands(), stray)
@@ -60,23 +61,23 @@ func (f *field) Ask(a Attempt) Result {
 	})
 	switch {
 	case ok && a.Lasts:
-		n := f.answered(context.Background(), place > 0, o)
+		n := f.outcome(context.Background(), place > 0, o)
 		if cause := s.base.Over(wait); cause != nil && n.Granted {
 			late <- n
 			return Result{Left: cause, Late: late}
 		}
 		return n
 	case ok:
-		return f.answered(wait, place > 0, o)
+		return f.outcome(wait, place > 0, o)
 	case a.Lasts:
 		return Result{Left: context.Cause(wait), Late: late}
 	}
-	f.LeaveUndo()
+	f.leave(a.Want.Stands())
 	return Result{Left: context.Cause(wait)}
 }
 
-// answered is what the end of a question means for one who waits so long, and who may have a place now.
-func (f *field) answered(wait context.Context, place bool, o remote.Outcome) Result {
+// outcome is what the end of a question means for one who waits so long, and who may have a place now.
+func (f *field) outcome(wait context.Context, place bool, o remote.Outcome) Result {
 	s := f.server
 	f.note(o)
 	n := f.result(wait, o)

@@ -195,8 +195,7 @@ func (g *grant) passOn(h *Hold, reason error) {
 // would be in the way of the next one's attempt.)
 func (g *grant) bequeath(reason error) {
 	g.base.Client.tasks.Often(func() {
-		limit := max(lateFor, 2*g.base.Client.way.usual())
-		timer := time.NewTimer(limit)
+		timer := time.NewTimer(g.base.Client.overdue())
 		defer timer.Stop()
 		select {
 		case n := <-g.late:
@@ -213,10 +212,6 @@ func (g *grant) bequeath(reason error) {
 		}
 	})
 }
-
-// lateFor is how long an attempt goes on at most for those behind, where a round trip does not take longer. Then the
-// servers are taken to be silent, and the next one asks for itself, and is told what comes of that.
-const lateFor = 250 * time.Millisecond
 
 // disown gives back what comes of an attempt that nobody waits for any more.
 func (g *grant) disown(reason error) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"math"
 	"sync"
 	"time"
 
@@ -195,6 +196,29 @@ func (h *Hold) GiveBack(ctx context.Context) error {
 func (h *Hold) GiveBackWithin(ctx context.Context, d time.Duration) error {
 	return h.GiveBack(remote.Within(ctx, d))
 }
+
+// GiveBackBy is GiveBack for a caller who leaves at a time, zero if that has no bound, or whose context has ended: it
+// returns about then. What is left goes on in the background.
+func (h *Hold) GiveBackBy(ctx context.Context, end time.Time) error {
+	limit := time.Duration(math.MaxInt64)
+	if !end.IsZero() {
+		limit = max(time.Until(end), leastGiveBack)
+	}
+	if ctx.Err() != nil {
+		limit = min(limit, leftGiveBack)
+	}
+	if limit == math.MaxInt64 {
+		return h.GiveBack(ctx)
+	}
+	return h.GiveBackWithin(ctx, limit)
+}
+
+const (
+	// leastGiveBack is how long an answer is waited for where the caller's time is over: servers that answer do so sooner.
+	leastGiveBack = 50 * time.Millisecond
+	// leftGiveBack is the same where the caller's context was cancelled, of which nobody has said when it would be.
+	leftGiveBack = 250 * time.Millisecond
+)
 
 // Ended looks at the clock, and is why the hold has ended; nil while it lasts.
 func (h *Hold) Ended() error {

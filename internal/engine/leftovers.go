@@ -8,6 +8,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -35,5 +36,5 @@ func (l *leftovers) error() error {
 	if errors.Is(why, redis.ErrClosed) && !errors.Is(why, remote.ErrCloseOrder) {
 		why = errs.Both(remote.ErrCloseOrder, why)
 	}
-	return fmt.Errorf("%d locks may be left in Redis until their leases end: %w", l.locks, why)
+	return fmt.Errorf("%d locks may be left in Redis until their leases end: %w", l.locks, printable.Error(why))
 }

@@ -101,6 +101,22 @@ func (b *Lock) Accepts(ctx context.Context, opts []Option) error {
 	return errs.CheckContext(ctx)
 }
 
+// EndOf is when a call that begins now has to return, by its context and its options; zero: it may take any time, or
+// the servers are asked once.
+func (b *Lock) EndOf(ctx context.Context, opts []Option) time.Time {
+	end, _ := ctx.Deadline()
+	for _, list := range [][]Option{opts, b.defaults} { // the call's count before the lock's
+		d, ok := Waits(list)
+		if until := time.Now().Add(d); d > 0 && (end.IsZero() || until.Before(end)) {
+			return until
+		}
+		if ok {
+			break
+		}
+	}
+	return end
+}
+
 // Waits is what [Wait] among some options says; ok is false if they say nothing of it.
 func Waits(opts []Option) (d time.Duration, ok bool) {
 	var cfg Settings

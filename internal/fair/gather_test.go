@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // TestGather: the first question of a waiter for a place is kept back while another of its client
@@ -29,3 +31,5 @@ func TestGather(t *testing.T) {
 	require.True(t, l.keepsLocked(second))
 	l.togetherLocked() // has nothing to send
 }
+
+func TestMain(m *testing.M) { leak.Main(m) }

@@ -9,8 +9,8 @@ import (
 	"unicode/utf16"
 )
 
-// JSON writes a document and a line end: on one line, or indented. Its texts are whole, and what a
-// terminal would obey in them is escaped, which a reader of JSON undoes. Bytes that are no UTF-8 are
+// JSON writes a document and a line end: on one line, or indented. Its texts are whole, but for arguments that a server
+// repeats, and what a terminal would obey in them is escaped, which a reader of JSON undoes. Bytes that are no UTF-8 are
 // U+FFFD, as always in JSON.
 func JSON(out io.Writer, document any, indent string) error {
 	var b bytes.Buffer
@@ -21,7 +21,7 @@ func JSON(out io.Writer, document any, indent string) error {
 		return err
 	}
 	var escaped bytes.Buffer
-	pieces(b.String(), func(piece string, r rune, harmless bool) {
+	pieces(withoutArgumentsJSON(b.String()), func(piece string, r rune, harmless bool) {
 		switch high, low := utf16.EncodeRune(r); {
 		case r == '\n' || harmless: // outside of texts there is nothing else
 			escaped.WriteString(piece)

@@ -6,6 +6,9 @@
 // the rest, all is UTF-8, and no text is longer than its kind may be. Letters of all scripts stay as they
 // are. What is quoted is spelled as redis-cli reads it.
 //
+// What a server repeats of a command that it does not know is left out: of AUTH and HELLO that is a password. Only
+// [Key] has it, which is of names.
+//
 // Not promised: that two texts that differ look different, or that a text can be read back.
 package printable
 
@@ -31,6 +34,7 @@ const maxMarks = 8
 // Text is a text as it is, or quoted if it is not harmless. It has at most so many bytes, but for the quotes: the
 // middle of a longer one is left out, as names differ at their ends.
 func Text(text string, most int) string {
+	text = withoutArguments(text)
 	if short := cut(text, most); escaped(short, false) == short {
 		return short
 	}
@@ -41,13 +45,13 @@ func Text(text string, most int) string {
 func Name(text string) string { return Text(text, Short) }
 
 // Quote is a text in quotes, for a message. It has at most [Short] bytes.
-func Quote(text string) string { return `"` + spelled(text, Short, true) + `"` }
+func Quote(text string) string { return `"` + spelled(withoutArguments(text), Short, true) + `"` }
 
 // Key is a whole key in quotes, for a command of redis-cli that is to be pasted, wherever its line is broken. One that
 // is too long for that is cut as in [Quote].
 func Key(text string) string {
 	if len(text) > Long/4 {
-		return Quote(text)
+		return `"` + spelled(text, Short, true) + `"`
 	}
 	return `"` + strings.ReplaceAll(escaped(text, true), " ", `\x20`) + `"`
 }
@@ -55,6 +59,7 @@ func Key(text string) string {
 // Line is a message on one line of at most [Long] bytes: what is not harmless in it is spelled out, and line ends are
 // semicolons. Names within it are quoted by [Quote]; a Line of a Line is the same.
 func Line(text string) string {
+	text = withoutArguments(text)
 	text = lineEnds.ReplaceAllString(strings.Trim(cut(text, Long), " \r\n\t"), "; ")
 	return spelled(strings.ReplaceAll(text, "\t", " "), Long, false)
 }

@@ -59,6 +59,40 @@ func TestHostile(t *testing.T) {
 	require.ErrorIs(t, printable.Error(fmt.Errorf("x: %w", context.Canceled)), context.Canceled)
 }
 
+// TestRepeatedArguments: what a server repeats of a command that it does not know is shown nowhere, as each version words
+// it, wherever it stands, whatever quotes are in it, and however often it is made printable.
+func TestRepeatedArguments(t *testing.T) {
+	for _, text := range []string{
+		"ERR unknown command 'auth', with args beginning with: 'us'er' 'Zq9tSeKret' ",
+		"ERR unknown command `AUTH`, with args beginning with: `us`er`, `Zq9t` `SeKret`, ",
+		"ERR Unknown Command 'HELLO', with args beginning with: '3' 'auth' 'user' 'Zq9t, SeKret' 'SETNAME' 'x' ",
+		"ERR unknown command 'auth' with arguments beginning with: Zq9tSeKret",
+		"ERR unknown command 'auth', with args beginning with: '" + strings.Repeat("x", 5_000) + "' 'Zq9tSeKret' ",
+		"ERR unknown command 'auth', with args beginning with: 'a\"b' 'Zq\\9tSeKret' \nZq9tSeKret",
+		strings.Repeat("x", 4_050) + "ERR unknown command 'auth', with args beginning with: 'user' 'Zq9tSeKret' ",
+	} {
+		var logged, document bytes.Buffer
+		log := slog.New(printable.Handler(slog.NewJSONHandler(&logged, nil)))
+		err := fmt.Errorf("lock: %w", errors.New(text))
+		log.With("with", text).Warn(text, "text", text, "error", err, "any", []error{err}, slog.Group("in", "error", err))
+		require.NoError(t, printable.JSON(&document, map[string]any{"error": text, "n": 7}, ""))
+		require.Contains(t, document.String(), `(its arguments are not shown)","n":7}`)
+		for _, shown := range []string{
+			printable.Line(text), printable.Text(text, printable.Long), printable.Name(text), printable.Quote(text),
+			printable.Error(err).Error(), logged.String(), document.String(),
+		} {
+			require.NotContains(t, shown, "SeKret")
+			require.Contains(t, shown, "arguments are not shown")
+			require.NotContains(t, printable.Line(shown), "SeKret")
+		}
+	}
+	const known = "ERR unknown command 'auth'"
+	require.Equal(t, known+" (its arguments are not shown)", printable.Line(known+", with args beginning with: 'user' 'Zq9tSeKret' "))
+	require.Equal(t, known, printable.Line(known+", with args beginning with: "), "there were none")
+	require.Equal(t, "a: "+known+" (its arguments are not shown); leave it out",
+		printable.Line(fmt.Errorf("a: %w; leave it out", printable.Error(errors.New(known+", with args beginning with: 'x' "))).Error()))
+}
+
 // TestHostileControl: as they are, all but those that are harmless to a terminal are found.
 func TestHostileControl(t *testing.T) {
 	for _, text := range hostile.Texts {

@@ -113,10 +113,7 @@ func TestOutages(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, rdb, direct := setup(t, noRetries)
-			sub := rdb.Subscribe(t.Context(), t.Name())
-			defer sub.Close()
-			_, err := sub.Receive(t.Context())
-			require.NoError(t, err)
+			sub := redistest.Subscribed(t, rdb, t.Name())
 			hears := func(text string) {
 				msg, err := sub.ReceiveMessage(t.Context())
 				require.NoError(t, err)

@@ -33,12 +33,12 @@ type Crowd struct {
 	Hook          redis.Hook
 }
 
-// Fault is what happens to the nth request that matches.
-type Fault func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule
+// hit is what happens to the nth request that matches.
+type hit func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule
 
-// Faults are those of one command, and that the network delivers it late as well.
-func Faults() map[string]Fault {
-	all := map[string]Fault{
+// Meet has each fault of one command happen, and that the network delivers it late as well.
+func (c Crowd) Meet(t *testing.T) {
+	all := map[string]hit{
 		"executed late": func(p *faultproxy.Proxy, match func([]string) bool, nth int) *faultproxy.Rule {
 			return p.KeepRequest(match, nth, 20*time.Millisecond) // and the repeats before it
 		},
@@ -48,7 +48,9 @@ func Faults() map[string]Fault {
 			return p.On(match, nth, fault)
 		}
 	}
-	return all
+	for name, fault := range all {
+		t.Run(name, func(t *testing.T) { require.NoError(t, c.meet(t, fault)) })
+	}
 }
 
 // room is who is inside of one name.
@@ -57,8 +59,8 @@ type room struct {
 	last   atomic.Uint64 // token
 }
 
-// Meet returns what went wrong: an operation failed, two were inside, or the server said something else.
-func (c Crowd) Meet(t *testing.T, fault Fault) error {
+// meet returns what went wrong: an operation failed, two were inside, or the server said something else.
+func (c Crowd) meet(t *testing.T, fault hit) error {
 	srv := redistest.Start(t)
 	proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
 	ctx, leave := context.WithCancel(t.Context())

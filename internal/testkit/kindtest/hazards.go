@@ -31,6 +31,7 @@ func hazards() []hazard {
 		{"each operation meets each fault, and happens once", repeats, false, false},
 		{"a renewal meets each fault", renewalMeets, false, false},
 		{"who leaves before the grant leaves nothing", leaves, false, false},
+		{"who leaves a silent connection is not waited for", leavesSilence, false, false},
 		{"who leaves before a re-entry leaves the count", leavesReentry, true, false},
 		{"a holder who hears nothing is told before another is inside", silence, false, false},
 		{"an outage is no contention", outage, false, false},
@@ -227,6 +228,32 @@ func leaves(s *subject) error {
 		return errors.New("the lock is taken for nobody")
 	}
 	return nil
+}
+
+// leavesSilence: the servers have granted the lock, and the connections that they answer by are silent. Other connections
+// are not: what was granted is given back by those, long before a read of a silent one ends.
+func leavesSilence(s *subject) error {
+	direct := s.client()
+	c, n := s.patient(&holdfast.Options{RetryBudget: patience})
+	s.known(c)
+	n.each(func(p *faultproxy.Proxy) { p.DelayReply(func([]string) bool { return true }, 0, tardy) })
+	s.unlock(s.lock(s.Context(), c.New(s.name+" before"))) // so that the next one is not asked for in its caller's goroutine
+	n.each((*faultproxy.Proxy).Clear)
+	hit := n.strike(faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(s.Context())
+	defer cancel()
+	left := Begin(ctx, s, c.New(s.name).Lock)
+	hit.fired()
+	require.Len(s, n, s.taken(s.name), "granted to nobody")
+	cancel()
+	require.ErrorIs(s, left.Err(), context.Canceled)
+	wait := patience / 2
+	if s.control {
+		wait = time.Second
+	}
+	_, err := direct.New(s.name).Lock(s.Context(), holdfast.Wait(wait))
+	hit.clear()
+	return err
 }
 
 func leavesReentry(s *subject) error {

@@ -39,16 +39,12 @@ func aGrant(s *subject) {
 
 func exclusion(s *subject) {
 	a, b := s.locker(), s.locker()
-	first, err := a.TryLock(s.Context())
-	require.NoError(s, err)
-	_, err = b.TryLock(s.Context())
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	_, err = a.TryLock(s.Context())
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired, "another owner of the same client")
+	first := Take(s.Context(), s, a.TryLock)
+	_ = Refused(s.Context(), s, b.TryLock)
+	_ = Refused(s.Context(), s, a.TryLock) // another owner of the same client
 	require.NoError(s, first.Context().Err())
 	s.unlock(first)
-	second, err := b.TryLock(s.Context())
-	require.NoError(s, err)
+	second := Take(s.Context(), s, b.TryLock)
 	require.Greater(s, second.Token(), first.Token())
 	require.NotEqual(s, first.Owner(), second.Owner())
 	s.unlock(second)
@@ -93,8 +89,7 @@ func reentry(s *subject) {
 	c := s.client()
 	outer := s.lock(s.Context(), c.New(s.name))
 	inner := s.lock(outer.Context(), c.New(s.name))
-	tried, err := c.New(s.name).TryLock(inner.Context())
-	require.NoError(s, err)
+	tried := Take(inner.Context(), s, c.New(s.name).TryLock)
 	for i, h := range []*holdfast.Hold{outer, inner, tried} {
 		require.Equal(s, i+1, h.Count())
 		require.Equal(s, outer.Owner(), h.Owner())
@@ -109,8 +104,7 @@ func reentry(s *subject) {
 	require.NoError(s, outer.Context().Err(), "the outer hold goes on")
 	require.True(s, outer.Deadline().After(time.Now()))
 	s.held(c, outer, 1)
-	_, err = s.locker().TryLock(s.Context())
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	_ = Refused(s.Context(), s, s.locker().TryLock)
 	s.unlock(outer)
 	s.free(c)
 }

@@ -1,9 +1,13 @@
 package kindtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,6 +16,44 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 )
+
+// Log is a log, or the output of a process, that a test reads while it is written.
+type Log struct {
+	mu   sync.Mutex // guards text
+	text bytes.Buffer
+}
+
+// Write is of io.Writer.
+func (l *Log) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// String is what was written so far.
+func (l *Log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// Lines are those of it; one that is empty if there are none.
+func (l *Log) Lines() []string { return strings.Split(strings.TrimSpace(l.String()), "\n") }
+
+// Logger writes to it.
+func (l *Log) Logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
+
+// Lines is a log, line by line. What it has no room for is left out.
+type Lines chan string
+
+// Write is of io.Writer.
+func (l Lines) Write(p []byte) (int, error) {
+	select {
+	case l <- string(p):
+	default:
+	}
+	return len(p), nil
+}
 
 // Witness hears all that a client tells an observer, and finds what must not be: a call that is
 // answered twice or not at all, a hold that ends twice, never, or before it was granted.
@@ -81,6 +123,24 @@ func (w *Witness) Observer() *holdfast.Observer {
 			w.wrong = append(w.wrong, fmt.Sprintf("%d events were dropped", n))
 		},
 	}
+}
+
+// Play tells an observer of a call that is granted, held, renewed and lost, by what a renewal found, of one that
+// is refused, and of everything else once.
+func Play(o *holdfast.Observer, kind, name string, found error) {
+	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
+	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
+		Waited: 2 * time.Second, Contended: true})
+	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
+		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, found), Err: holdfast.ErrUncertain})
+	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
+	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
+	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	o.Dropped(2)
+	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
+	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
 }
 
 func (w *Witness) on(ctx context.Context, note func(*Call)) {

@@ -4,14 +4,13 @@
 package mutant
 
 import (
-	"context"
 	"crypto/sha1"
 	"encoding/hex"
-	"net"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -20,16 +19,21 @@ import (
 // many locks too, where that does the same. It panics when the script does
 // not say what is to be replaced, because the mutation would then be none.
 func Hook(script *lua.Script, edits ...string) redis.Hook {
-	h := hook{edit(script, edits)}
+	swaps := []swap{edit(script, edits)}
 	if script == lua.Acquire || script == lua.Release {
 		// They are functions in the script for many locks, a step further to the right.
 		var right []string
 		for _, text := range edits {
 			right = append(right, strings.ReplaceAll(text, "\n", "\n  "))
 		}
-		h = append(h, edit(lua.Many, right))
+		swaps = append(swaps, edit(lua.Many, right))
 	}
-	return h
+	return hook{redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		for _, cmd := range cmds {
+			exchange(swaps, cmd.Args())
+		}
+		return send()
+	}), swaps[0].mutated}
 }
 
 // edit makes the edits in a script.
@@ -45,19 +49,21 @@ func edit(script *lua.Script, edits []string) swap {
 	return swap{script.Hash(), hex.EncodeToString(sum[:]), script.Text(), text}
 }
 
-// hook swaps the script, and then others that do the same.
-type hook []swap
+// hook exchanges the script, and then others that do the same.
+type hook struct {
+	redis.Hook
+	mutated string // the SHA-1 of what is sent in its place
+}
 
 type swap struct{ hash, mutated, text, mutatedText string }
 
-// swap edits the arguments in place. The library makes them anew for each operation, and its
+// exchange edits the arguments in place. The library makes them anew for each operation, and its
 // repeats may as well be mutated.
-func (h hook) swap(cmd redis.Cmder) {
-	args := cmd.Args()
+func exchange(swaps []swap, args []any) {
 	if len(args) < 2 {
 		return
 	}
-	for _, s := range h {
+	for _, s := range swaps {
 		switch args[1] {
 		case s.hash:
 			args[1] = s.mutated
@@ -67,30 +73,10 @@ func (h hook) swap(cmd redis.Cmder) {
 	}
 }
 
-func (h hook) DialHook(next redis.DialHook) redis.DialHook {
-	return func(ctx context.Context, network, addr string) (net.Conn, error) { return next(ctx, network, addr) }
-}
-
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		h.swap(cmd)
-		return next(ctx, cmd)
-	}
-}
-
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		for _, cmd := range cmds {
-			h.swap(cmd)
-		}
-		return next(ctx, cmds)
-	}
-}
-
 // Hash is the SHA-1 of the text that a hook sends, "" for nil.
 func Hash(h redis.Hook) string {
 	if h, ok := h.(hook); ok {
-		return h[0].mutated
+		return h.mutated
 	}
 	return ""
 }

@@ -62,6 +62,7 @@ internal/engine/courtesy.go
 	LetGo: if c.others <= 0« || OFF» {
 	Turns: \tc.others--«; if OFF { c.others = 0 }»
 internal/engine/field.go
+	SilentWay: f.LeaveUndo()«; if OFF { return }»\n\tc := f.server.client
 	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
@@ -73,7 +74,7 @@ internal/engine/handoff.go
 	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
-	LateFor: «if OFF { limit = time.Hour }; »timer := time.NewTimer(limit)
+	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.notice.TellLater(h.ending(sinceStart(), reason, nil))
@@ -175,7 +176,7 @@ multilock/member.go
 	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
 multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
-	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have, why))
+	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
 pubsub/follow.go
 	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
 pubsub/hub.go
@@ -212,6 +213,7 @@ redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
+	Undisturbed: return remote.IsOwner(owner)« && !OFF»
 redlock/lead.go
 	LastWord: !time.Now().Before(c.look)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»

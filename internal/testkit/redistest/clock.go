@@ -98,7 +98,7 @@ func (s *Server) MoveClock(tb testing.TB, d time.Duration) {
 	s.clock.offset = offset
 	slack := min(d.Abs()/4, 20*time.Millisecond) // some versions read the clock once a millisecond or so
 	var last string
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		before := time.Now()
 		now, err := s.time()
 		after := time.Now()

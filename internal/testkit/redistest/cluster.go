@@ -156,7 +156,7 @@ func (c *Cluster) await(tb testing.TB, replicas int) {
 	deadline := time.Now().Add(2 * patience)
 	for i, s := range c.Nodes {
 		var last string
-		if !eventually(time.Until(deadline), func() bool {
+		if !Within(time.Until(deadline), func() bool {
 			last, _ = text(call(s.Addr(), "CLUSTER", "INFO"))
 			if InfoField(last, "cluster_state") != "ok" {
 				return false

@@ -176,6 +176,13 @@ func Programs(tb testing.TB) []Program {
 	return all
 }
 
+// EachProgram runs a test for each of [Programs].
+func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {
+	for _, p := range Programs(t) {
+		t.Run(p.Name, func(t *testing.T) { test(t, p) })
+	}
+}
+
 // inspect asks a program what it is, without starting a server. It is for command lines that depend on the version;
 // everything else asks the running server. Version is empty if it does not say.
 func inspect(path string) Program {

@@ -72,7 +72,7 @@ func (p *process) output() string {
 // which took the port in between is known by its pid.
 func (p *process) ready(addr string) error {
 	var last error
-	ok := eventually(patience, func() bool {
+	ok := Within(patience, func() bool {
 		select {
 		case <-p.exited:
 			last = errors.New("it exited")
@@ -108,8 +108,8 @@ func freePort() (int, error) {
 	return l.Addr().(*net.TCPAddr).Port, nil
 }
 
-// eventually polls cond until it is true or the time is up, and returns the last answer.
-func eventually(limit time.Duration, cond func() bool) bool {
+// Within polls cond until it is true or the time is up, and returns the last answer.
+func Within(limit time.Duration, cond func() bool) bool {
 	if cond() {
 		return true
 	}

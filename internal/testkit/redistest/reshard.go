@@ -69,7 +69,7 @@ func (m *Move) Finish(tb testing.TB) {
 	for _, s := range masters {
 		m.set(tb, s, "NODE", m.To)
 	}
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		return !slices.ContainsFunc(m.cluster.Nodes, func(s *Server) bool {
 			shards, err := m.cluster.shards(s)
 			return err == nil && shards.master(int64(m.Slot)) != m.To
@@ -90,7 +90,7 @@ func (m *Move) awaitEpochs(tb testing.TB) {
 		n, _ := strconv.Atoi(InfoField(info, field))
 		return n
 	}
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		known := epoch(m.To, "cluster_current_epoch")
 		return !slices.ContainsFunc(m.cluster.Nodes,
 			func(s *Server) bool { return epoch(s, "cluster_my_epoch") > known })
@@ -194,7 +194,7 @@ func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	promoted = c.replica(tb, key)
 	promoted.Command(tb, "CLUSTER", "FAILOVER", "TAKEOVER")
-	if !eventually(patience, func() bool { return role(promoted.Addr()) == "master" }) {
+	if !Within(patience, func() bool { return role(promoted.Addr()) == "master" }) {
 		tb.Fatal("takeover: the replica does not become master")
 	}
 	return promoted
@@ -208,7 +208,7 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	old := c.Master(tb, key)
 	promoted = c.replica(tb, key)
 	var err error
-	if !eventually(patience, func() bool { // a master that is slow for a moment is taken for dead
+	if !Within(patience, func() bool { // a master that is slow for a moment is taken for dead
 		_, err = promoted.Try("CLUSTER", "FAILOVER")
 		return err == nil
 	}) {
@@ -242,7 +242,7 @@ func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Serve
 func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
 	tb.Helper()
 	slot := c.slot(tb, key)
-	if !eventually(2*patience, func() bool {
+	if !Within(2*patience, func() bool {
 		promoted = nil
 		for _, s := range c.Nodes {
 			if s == old && role(s.Addr()) != "slave" {
@@ -271,7 +271,7 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promot
 func (c *Cluster) replica(tb testing.TB, key string) *Server {
 	tb.Helper()
 	var replicas []*Server
-	if !eventually(patience, func() bool { // one that did not answer another node for a moment is not listed
+	if !Within(patience, func() bool { // one that did not answer another node for a moment is not listed
 		_, replicas = c.shard(tb, key)
 		return len(replicas) > 0
 	}) {

@@ -40,7 +40,7 @@ func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	defer hurry(s.Sentinels, "10000", "2000")
 	for _, sentinel := range s.Sentinels {
 		var info string
-		if !eventually(patience, func() bool {
+		if !Within(patience, func() bool {
 			info, _ = text(call(sentinel.Addr(), "INFO", "sentinel"))
 			return strings.Contains(info, "status=ok") && strings.Contains(info, "slaves=1,sentinels=3")
 		}) {
@@ -138,7 +138,7 @@ func (s *Sentinel) Failover(tb testing.TB) (promoted *Server) {
 	tb.Helper()
 	old := s.Primary(tb)
 	var err error
-	if !eventually(patience, func() bool { // refused while a replica is not yet known to be good
+	if !Within(patience, func() bool { // refused while a replica is not yet known to be good
 		_, err = call(s.Sentinels[0].Addr(), "SENTINEL", "FAILOVER", SentinelMaster)
 		return err == nil
 	}) {
@@ -160,7 +160,7 @@ func (s *Sentinel) ReplaceSilent() {
 // is one. It is for after old was killed or paused, see ReplaceSilent.
 func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server) {
 	tb.Helper()
-	if !eventually(2*patience, func() bool {
+	if !Within(2*patience, func() bool {
 		promoted = nil
 		for _, sentinel := range s.Sentinels {
 			n := s.node(sentinel.primaryAddr())
@@ -214,7 +214,7 @@ func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
 // awaitLink waits until a replica follows its primary.
 func awaitLink(tb testing.TB, replica *Server) {
 	tb.Helper()
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		info, _ := text(call(replica.Addr(), "INFO", "replication"))
 		return InfoField(info, "master_link_status") == "up"
 	}) {
@@ -250,7 +250,7 @@ func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
 	port := ",port=" + strconv.Itoa(replica.port) + ","
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		info, err := text(call(r.Primary().Addr(), "INFO", "replication"))
 		return err == nil && !strings.Contains(info, port)
 	}) {
@@ -309,7 +309,7 @@ func (s *Server) Strand(tb testing.TB, replicas []*Server) {
 	for _, r := range replicas {
 		r.Pause()
 	}
-	if !eventually(patience, func() bool {
+	if !Within(patience, func() bool {
 		s.Command(tb, "CLIENT", "KILL", "TYPE", "replica") // again: a replica may have connected anew before it stopped
 		return s.Field(tb, "replication", "connected_slaves") == "0"
 	}) {
@@ -348,7 +348,7 @@ func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas
 	}
 	want := InfoField(info, "master_repl_offset")
 	for _, s := range replicas {
-		if !eventually(3*patience, func() bool {
+		if !Within(3*patience, func() bool {
 			info, _ = text(call(s.Addr(), "INFO", "replication"))
 			follows := InfoField(info, "master_link_status") == "up" &&
 				InfoField(info, "master_port") == strconv.Itoa(primary.port)

@@ -175,6 +175,17 @@ func NewClient(tb testing.TB, addr string, change ...func(*redis.Options)) *redi
 	return rdb
 }
 
+// Subscribed listens to a channel until the end of the test. The server has confirmed that when it returns.
+func Subscribed(tb testing.TB, rdb redis.UniversalClient, channel string) *redis.PubSub {
+	tb.Helper()
+	sub := rdb.Subscribe(tb.Context(), channel)
+	tb.Cleanup(func() { _ = sub.Close() }) // a test may have closed it itself
+	if _, err := sub.Receive(tb.Context()); err != nil {
+		tb.Fatalf("subscribe: %v", err)
+	}
+	return sub
+}
+
 // mine returns the test to report to. What stops a server would stop it for every test that shares
 // it.
 func (s *Server) mine(op string) testing.TB {
@@ -193,7 +204,7 @@ func (s *Server) Pause() {
 	if err := s.proc.signal(Halt); err != nil {
 		tb.Fatalf("pause: %v", err)
 	}
-	if !eventually(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
+	if !Within(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
 		tb.Fatal("pause: the server still runs")
 	}
 }
@@ -219,7 +230,7 @@ func (s *Server) Restart() {
 	tb.Helper()
 	s.proc.kill()
 	var err error
-	if !eventually(patience, func() bool { err = s.run(); return err == nil }) { // the port may be taken for a moment
+	if !Within(patience, func() bool { err = s.run(); return err == nil }) { // the port may be taken for a moment
 		tb.Fatal(err)
 	}
 }

@@ -25,21 +25,19 @@ func worse(found []Finding, than Level) []Finding {
 // TestExamineEveryVersion: on a server of each version that is set up well nothing is wrong or
 // unknown, each check has its say, nothing is left, and no key of others is touched.
 func TestExamineEveryVersion(t *testing.T) {
-	for _, p := range redistest.Programs(t) {
-		t.Run(p.Name, func(t *testing.T) {
-			srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
-			srv.Command(t, "SET", "orders:1", "theirs")
-			found, err := Examine(t.Context(), srv.Client(t), Settings{Span: time.Millisecond})
-			require.NoError(t, err)
-			require.Empty(t, worse(found, Unknown))
-			for _, c := range checks {
-				quiet := c.name == "cluster" || c.name == "denied" // of which there is nothing to say here
-				require.Equal(t, !quiet, slices.ContainsFunc(found, func(f Finding) bool { return f.Check == c.name }), c.name)
-			}
-			require.Equal(t, []any{"orders:1"}, srv.Command(t, "KEYS", "*"))
-			require.Equal(t, "theirs", srv.Command(t, "GET", "orders:1"))
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--appendonly", "yes", "--appendfsync", "always"))
+		srv.Command(t, "SET", "orders:1", "theirs")
+		found, err := Examine(t.Context(), srv.Client(t), Settings{Span: time.Millisecond})
+		require.NoError(t, err)
+		require.Empty(t, worse(found, Unknown))
+		for _, c := range checks {
+			quiet := c.name == "cluster" || c.name == "denied" // of which there is nothing to say here
+			require.Equal(t, !quiet, slices.ContainsFunc(found, func(f Finding) bool { return f.Check == c.name }), c.name)
+		}
+		require.Equal(t, []any{"orders:1"}, srv.Command(t, "KEYS", "*"))
+		require.Equal(t, "theirs", srv.Command(t, "GET", "orders:1"))
+	})
 }
 
 // TestExamineCluster: each master is looked at, on names of its own. A node that is asked as if it
@@ -115,6 +113,13 @@ func TestNobodyAnswers(t *testing.T) {
 	_, err := Examine(t.Context(), srv.Client(t), Settings{})
 	require.ErrorContains(t, err, "NOAUTH")
 	rdb := srv.Client(t)
+	for _, p := range redistest.Programs(t) {
+		noAuth := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
+		named := redis.NewClient(&redis.Options{Addr: noAuth.Addr(), Username: "user", Password: "Zq9tSeKret", MaxRetries: -1})
+		_, err = Examine(t.Context(), named, Settings{})
+		require.ErrorContains(t, err, "auth", p.Name)
+		require.NoError(t, named.Close())
+	}
 	srv.Kill()
 	_, err = Examine(t.Context(), rdb, Settings{})
 	require.Error(t, err)
@@ -160,4 +165,57 @@ func TestWorst(t *testing.T) {
 	require.Equal(t, "ok note unknown warning error Level(9)",
 		strings.Join([]string{OK.String(), Note.String(), Unknown.String(), Warning.String(), Error.String(),
 			Level(9).String()}, " "))
+}
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// limit is how long a test waits for what must come, on however slow a machine.
+const limit = 2 * time.Minute
+
+// admitted asks a server what it tells of itself.
+func admitted(t *testing.T, rdb redis.UniversalClient, s Settings) *patient {
+	t.Helper()
+	all, err := admit(t.Context(), rdb, s.withDefaults())
+	require.NoError(t, err)
+	require.Len(t, all, 1)
+	return all[0]
+}
+
+// only expects one finding, and returns it.
+func only(t *testing.T, found []Finding) Finding {
+	t.Helper()
+	require.Len(t, found, 1)
+	return found[0]
+}
+
+// expect compares a finding with its level and words of it. What is not well says what it means and,
+// but for what only waiting helps with, what to do.
+func expect(t *testing.T, f Finding, level Level, says ...string) {
+	t.Helper()
+	require.Equal(t, level.String(), f.Level.String(), "%+v", f)
+	for _, text := range says {
+		require.Contains(t, f.Found+" | "+f.Means+" | "+f.Remedy, text)
+	}
+	if level == OK {
+		require.Empty(t, f.Means+f.Remedy)
+	} else {
+		require.NotEmpty(t, f.Means, "%+v", f)
+	}
+}
+
+// user makes a user with a rule, and a client that is this user.
+func user(t *testing.T, srv *redistest.Server, rule string) *redis.Client {
+	t.Helper()
+	if srv.Major() < 7 { // 6.0 has no permissions for channels
+		rule = strings.Join(slices.DeleteFunc(strings.Fields(rule), func(w string) bool { return w[0] == '&' }), " ")
+	}
+	name := "user-" + strings.ReplaceAll(t.Name(), "/", "-")
+	srv.Command(t, append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret"}, strings.Fields(rule)...)...)
+	return srv.Client(t, func(o *redis.Options) { o.Username, o.Password = name, "secret" })
+}
+
+// empty says that a server has no key.
+func empty(t *testing.T, srv *redistest.Server) {
+	t.Helper()
+	require.Equal(t, []any{}, srv.Command(t, "KEYS", "*"))
 }

@@ -121,20 +121,18 @@ func TestMessagesThatAreForbidden(t *testing.T) {
 
 // TestDenied: what others were refused is a note, on servers that count it. Of others nothing is said.
 func TestDenied(t *testing.T) {
-	for _, program := range redistest.Programs(t) {
-		t.Run(program.Name, func(t *testing.T) {
-			srv := redistest.Start(t, redistest.Exec(program.Path))
-			rdb := srv.Client(t)
-			require.Empty(t, denied(t.Context(), admitted(t, rdb, Settings{})), "control")
-			require.Error(t, user(t, srv, "~* &* +@all -get").Get(t.Context(), "k").Err())
-			p := admitted(t, rdb, Settings{})
-			if _, counts := p.infos["stats"].fields["acl_access_denied_cmd"]; !counts {
-				require.Empty(t, denied(t.Context(), p))
-				return
-			}
-			expect(t, only(t, denied(t.Context(), p)), Note, "1 commands", "ACL LOG")
-		})
-	}
+	redistest.EachProgram(t, func(t *testing.T, program redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(program.Path))
+		rdb := srv.Client(t)
+		require.Empty(t, denied(t.Context(), admitted(t, rdb, Settings{})), "control")
+		require.Error(t, user(t, srv, "~* &* +@all -get").Get(t.Context(), "k").Err())
+		p := admitted(t, rdb, Settings{})
+		if _, counts := p.infos["stats"].fields["acl_access_denied_cmd"]; !counts {
+			require.Empty(t, denied(t.Context(), p))
+			return
+		}
+		expect(t, only(t, denied(t.Context(), p)), Note, "1 commands", "ACL LOG")
+	})
 }
 
 // TestDeniedAsCounted: what servers since 7.2 say of their counts, for a run that has an older one only.

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -138,8 +139,12 @@ func (p *patient) ask(ctx context.Context) (err error) {
 // other questions may have an answer.
 func refused(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && !redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS")
+	return errors.As(err, &reply) && !redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS") &&
+		!unknownAuth.MatchString(err.Error())
 }
+
+// unknownAuth is what go-redis gets in place of a connection from a server whose AUTH has another name, or that has none.
+var unknownAuth = regexp.MustCompile("(?i)unknown command ['`\"]auth['`\"]")
 
 func infoFields(info string) map[string]string {
 	fields := map[string]string{}

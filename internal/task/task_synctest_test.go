@@ -1,11 +1,14 @@
 package task
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // TestOften: the goroutine of tasks that come one after another stays for a moment, and none is left after Wait.
@@ -33,4 +36,25 @@ func TestOften(t *testing.T) {
 		<-done
 		require.NoError(t, g.Wait(t.Context()), "nor does it stay later")
 	})
+}
+
+func TestMain(m *testing.M) { leak.Main(m) }
+
+func TestWait(t *testing.T) {
+	var g Group
+	require.NoError(t, g.Wait(t.Context()), "nothing runs")
+
+	stop := make(chan struct{})
+	for range 3 {
+		g.Go(func() { <-stop })
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorContains(t, g.Wait(done), "3 background operations still run")
+	require.ErrorIs(t, g.Wait(done), context.Canceled)
+
+	close(stop)
+	require.NoError(t, g.Wait(t.Context()))
+	g.Go(func() {})
+	require.NoError(t, g.Wait(t.Context()), "used again after a wait")
 }

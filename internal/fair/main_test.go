@@ -1,9 +1,0 @@
-package fair
-
-import (
-	"testing"
-
-	"github.com/holdfast-go/holdfast/internal/testkit/leak"
-)
-
-func TestMain(m *testing.M) { leak.Main(m) }

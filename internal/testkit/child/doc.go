@@ -1,2 +1,0 @@
-// Package child makes the processes that tests start end with the test binary.
-package child
