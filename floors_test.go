@@ -28,32 +28,21 @@ import (
 // Who needs something from above names it as an interface, as Hold does with possession and Tenure
 // with holder; or what is needed belongs further down, in a file of its own.
 var floors = []string{
-	"close",
-	"locking",
-	"acquire one_server_renew",
-	"acquisition",
-	"field_bid",
-	"field",
-	"one_server unlock",
-	"run",
-	"lookout+blocked+circles", // looks at long waits, and the two things that it looks for
-	"handoff leave replicas",
-	"attempt extend reenter",
-	"keep+keepings", // what keeps a lock, and the list of those
-	"grant_hold left",
-	"grant+owner+sides", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
+	"acquire close release",
+	"reentry view",
 	"joined state",
-	"query tenure",
-	"courtesy hold+hold_context request reveal unannounced word",
+	"place",
+	"attempt oneserver",
+	"handoff refusal",
+	"idle",
+	"grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
+	"note turns",
+	"lease",
 	"lock",
-	"asker",
-	"access",
-	"client",
-	"backend",
-	"entry renewed story",
-	"observed",
-	"attached guests leftovers losses note options presence reasons renewer uncertainty waits way wish",
-	"observer", // the events
+	"backend hold",
+	"client request",
+	"watchdogs",
+	"options rivals",
 	"doc",
 }
 
@@ -156,12 +145,12 @@ func TestFilesOfTheEngineUseThoseBelow(t *testing.T) {
 func TestUpwardUsesAreTold(t *testing.T) {
 	_, uses := usesIn(t, "internal/engine", map[string]string{
 		"client.go":  "\nfunc up(b *Lock, t *Tenure) { b.Over(nil); t.over = pastDeadline(nil) }\n",
-		"options.go": "\nvar beside = WithCause\n",
+		"options.go": "\nvar beside = guestFor\n",
 	})
 	require.ElementsMatch(t, []use{
-		{"client.go", "lock.go", "Lock"}, {"client.go", "asker.go", "Over"},
-		{"client.go", "tenure.go", "Tenure"}, {"client.go", "tenure.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
-		{"options.go", "reasons.go", "WithCause"},
+		{"client.go", "lock.go", "Lock"}, {"client.go", "lock.go", "Over"},
+		{"client.go", "lease.go", "Tenure"}, {"client.go", "lease.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
+		{"options.go", "rivals.go", "guestFor"},
 	}, upward(floors, uses))
 	clump := []use{{"owner.go", "grant.go", "grant"}, {"grant.go", "owner.go", "owner"}, {"grant.go", "hold.go", "Hold"}}
 	require.Empty(t, upward(floors, clump), "who shares a room may")

@@ -1,11 +1,16 @@
 package engine
 
 import (
+	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // prepare is for a grant that is to be asked for. It fails if the wait is over.
@@ -34,9 +39,6 @@ func (g *grant) uncount() {
 		g.base.Client.tasks.End()
 	}
 }
-
-// isAwaited reports whether somebody waits for the lock in this client.
-func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
 
 // others is how many tokens to ask for, more than one if the lock may be handed on, and whether somebody stands behind
 // who may have what this attempt is granted. (Nobody may have it where the same owner may be granted another side: to
@@ -159,4 +161,127 @@ func (g *grant) headStart() time.Duration {
 		return min(need, maxLetGo)
 	}
 	return 0
+}
+
+// confirm makes a new grant count: it is written once more, and that has to reach the replicas.
+// Replication is a stream, so who has the later write has the grant, whichever connection or client
+// that came by; and if there was a failover in between, the write finds the grant or does not.
+// Meanwhile the grant is live already, and renewed.
+//
+// (Rejected: to wait right behind the script that asks for the lock, which would spare a round
+// trip. Who is denied would wait too, for the whole timeout where replicas are missing; an attempt
+// that is repeated may find nothing left to write, and then nothing is waited for; and a lock that
+// was handed over by message is not asked for at all.)
+func (g *grant) confirm(h *Hold) (*Hold, error) {
+	b, wait, want := g.base, g.asked.wait, &g.asked.want
+	if want.Replicas.N == 0 {
+		return h, nil
+	}
+	o, ok := b.Client.session.CallNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
+	}, &g.note.failed, func(remote.Outcome) {})
+	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
+		g.entry.MarkStray()
+	}
+	var err error
+	switch cause := b.Over(wait); {
+	case errors.Is(cause, errs.ErrClosed):
+		err = cause
+	case cause != nil:
+		err = errs.Outage(errs.WithCause(cause, errs.WithCause(remote.ErrSilent, b.backend.Unreached()))) // granted, but not confirmed
+	case o.Err != nil:
+		o.Stray = false // nothing stays uncertain: it is given back
+		err = b.Uncertain(o)
+	case o.Reply.Status == lua.Gone:
+		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
+	case !b.Dog.Confirm(&g.tenure.watch, o.Sent, want.Lease, want.renew):
+		err = g.reason()
+	default:
+		g.mu.Lock()
+		g.confirmed = want.Replicas
+		g.mu.Unlock()
+		return h, nil
+	}
+	b.Dog.Forget(&g.tenure.watch)
+	if ok { // else its caller has left, and does not wait for this either
+		// Not handed on: nobody in this client could know how many replicas have it.
+		g.entry.Release(wait, Nothing)
+	}
+	return nil, err
+}
+
+// accept ends the wait of a grant that was handed the lock.
+func (g *grant) accept(err error) (*Hold, error) {
+	if err == nil {
+		err = g.base.Over(g.asked.wait)
+	}
+	g.mu.Lock()
+	holds, ended := g.holds, g.ended
+	g.mu.Unlock()
+	switch {
+	case errors.Is(ended, errs.ErrLost): // before it knew
+		if err != nil {
+			return nil, g.left(err)
+		}
+		return nil, errAgain
+	case ended != nil:
+		return nil, ended
+	case err == nil:
+		g.endSibling()
+		return holds[0], nil
+	}
+	// The caller left in the moment of its turn. The grant is counted first, so that Close waits for
+	// what follows: Close may have stopped the watchdog already, and then does not release what is held here.
+	_ = g.count()
+	g.passOn(holds[0], err)
+	return nil, g.left(err)
+}
+
+// passOn is for a lock that was granted when its caller had left. It goes to the next waiter, or back to
+// the server when the grant ends, which is left to do if nobody has taken the lock.
+func (g *grant) passOn(h *Hold, reason error) {
+	_ = h.end(reason)
+	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+		g.base.Dog.Forget(&g.tenure.watch)
+		g.entry.SetPlaced(true)
+	}
+}
+
+// bequeath is the rest of an acquisition whose caller left in the middle of an attempt, and told why. An attempt belongs
+// to the front place, and not to the caller who has that: where somebody stands behind, it goes on, and what it is
+// granted is handed on as by an unlock. (Otherwise callers who all wait for a few round trips stop each other. The one in
+// front is the one who leaves next. It would always have less than a round trip left to ask in, and what it leaves
+// would be in the way of the next one's attempt.)
+func (g *grant) bequeath(reason error) {
+	g.base.Client.tasks.Often(func() {
+		timer := time.NewTimer(g.base.Client.overdue())
+		defer timer.Stop()
+		select {
+		case n := <-g.late:
+			if n.Refused {
+				_ = g.refused(n) // the next one is told itself
+			} else if h, _ := g.conclude(n); h != nil {
+				g.tenure.disuse()
+				g.passOn(h, reason)
+			}
+			g.finish(reason, false)
+			g.endOp()
+		case <-timer.C:
+			g.disown(reason)
+		}
+	})
+}
+
+// disown gives back what comes of an attempt that nobody waits for any more.
+func (g *grant) disown(reason error) {
+	if g.entry != nil {
+		g.entry.MarkStray()
+	}
+	g.finish(reason, false)
+	g.endOp()
+	if n := <-g.late; n.Granted {
+		e := g.bid.Entry()
+		e.MarkStray()
+		e.Abandon(Nothing, g.asked.want.Stands())
+	}
 }

@@ -2,10 +2,12 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -146,4 +148,180 @@ func Rest(l interface{ Confirmed() bool }, d time.Duration) time.Duration {
 		d = min(d, askGap)
 	}
 	return d
+}
+
+// Entry is what one owner has at the server, or at several masters of which the majority decides,
+// or may have.
+type Entry interface {
+	// Owner is the owner as the server knows it, "<uuid>:h<n>".
+	Owner() string
+	// Set tells the hold count, and makes the lease last at least so long. It counts when the
+	// replicas have it that are wanted; if too few have, that is an error, and the count stands: it
+	// is the caller's to take it back. It is an [remote.Action].
+	Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+		failed *atomic.Pointer[error]) remote.Outcome
+	// Extend makes the lease last at least so long from now. It is an [remote.Action].
+	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome
+	// Pass keeps the lock for this client's next holder, or releases it if others want it. The
+	// outcome is as [kind.Hander] has it.
+	Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome
+	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each
+	// attempt asks for that anew. The caller cannot cancel it.
+	Release(ctx context.Context, rest func() time.Duration) remote.Outcome
+	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
+	LossCause() error
+	// Undo gives back what may have been granted to an owner that is not used any more, nor will
+	// be. That is done in the background; Close waits for it. Without a straggler one release is
+	// enough.
+	Undo(lease time.Duration, stray bool)
+	// Abandon is undo where something may stand, or come to stand, unless that is being given back
+	// already. What is to stay taken is given back when the rest of its time is over.
+	Abandon(rest func() time.Duration, lease time.Duration)
+
+	// The rest is as [Uncertainty] has it.
+
+	MarkStray()
+	LeaveUndo()
+	IsStray() bool
+	SetPlaced(placed bool)
+	noteTokens(last uint64)
+	noteUnheard()
+	tainted() bool
+	serve(id string)
+}
+
+// permitted is an [Entry] of a kind whose owners may have several permits.
+type permitted interface {
+	// permits says how many the owner has, before the grant is live.
+	permits(n int)
+}
+
+// Nothing is the rest of a lock that is to be released at once.
+func Nothing() time.Duration { return 0 }
+
+// Uncertainty is what an entry does not know of itself: which of its commands may have run, or may
+// run later.
+type Uncertainty struct {
+	passing atomic.Bool // a command is out that may release the lock: a renewal that does not find it says nothing
+	// renewals without an answer, which may still come to the server and lengthen what this owner
+	// has then
+	unheard atomic.Int32
+	last    atomic.Uint64 // of the tokens that are the owner's, as far as is known
+
+	mu     sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
+	stray  bool       // a command may still arrive at the server
+	placed bool       // the owner may have a place in the queue of the server
+	undone bool       // it is being given back in the background
+	// served are those who had the lock as this owner's, in a run: their places are given back with
+	// it.
+	served []string
+}
+
+// MarkStray remembers that the server may have granted this, or may yet: a command for it may still
+// be on its way. It is given back at its end, and its owner id is not used again, lest the
+// straggler take a lock for nobody, or release one that was granted later.
+func (u *Uncertainty) MarkStray() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stray = true
+}
+
+// LeaveUndo is MarkStray where the operation that is under way gives it back when it has ended.
+func (u *Uncertainty) LeaveUndo() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.stray, u.undone = true, true
+}
+
+// IsStray reports whether a command may still arrive at the server.
+func (u *Uncertainty) IsStray() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stray
+}
+
+// SetPlaced notes whether the owner may have a place in the queue of the server, or the lock that
+// it was handed without asking: then it is given back, although no command is on its way.
+func (u *Uncertainty) SetPlaced(placed bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.placed = placed
+}
+
+// tainted reports whether something that carries the owner id may still come to the server, be it a
+// renewal, or stands there.
+func (u *Uncertainty) tainted() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.stray || u.placed || u.unheard.Load() > 0
+}
+
+// TakeUndo reports whether it is to be given back, and then whether there may be a straggler. It
+// says so once.
+func (u *Uncertainty) TakeUndo() (undo, stray bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	undo = (u.stray || u.placed) && !u.undone
+	u.undone = u.undone || undo
+	return undo, u.stray
+}
+
+// serve notes an owner who has the lock as this one's, and has a place in the queue of the server.
+func (u *Uncertainty) serve(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.served = append(u.served, id)
+}
+
+// allServed returns them.
+func (u *Uncertainty) allServed() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.served
+}
+
+// takeServed returns them to a caller that has given their places back, or does so.
+func (u *Uncertainty) takeServed() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	served := u.served
+	u.served = nil
+	return served
+}
+
+// IsPassing reports whether "not held" in reply to a renewal may be the work of a command that is
+// out, and no loss.
+func (u *Uncertainty) IsPassing() bool { return u.passing.Load() }
+
+// Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the
+// lock, renewals are not believed that do not find it.
+func (u *Uncertainty) Passed(run func() remote.Outcome) remote.Outcome {
+	u.passing.Store(true)
+	o := run()
+	if o.Err == nil && o.Reply.Status == lua.Done {
+		u.passing.Store(false)
+	}
+	return o
+}
+
+// noteTokens notes the last token of the owner, which grows.
+func (u *Uncertainty) noteTokens(last uint64) { u.last.Store(last) }
+
+// noteUnheard notes an extension without an answer.
+func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }
+
+// Sent remembers of a command whether an attempt of it got no answer.
+func (u *Uncertainty) Sent(o remote.Outcome) remote.Outcome {
+	if o.Stray {
+		u.MarkStray()
+	}
+	return o
+}
+
+// Released is sent for a release. One that failed is still to be done.
+func (u *Uncertainty) Released(o remote.Outcome) remote.Outcome {
+	if o.Stray || o.Err != nil {
+		u.MarkStray()
+	}
+	return o
 }

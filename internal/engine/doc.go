@@ -1,13 +1,57 @@
-// Package engine is who holds what, from the request for a lock to its end: owners, grants, holds,
-// leases and how they are handed on. Package holdfast is its public face, and the kinds of lock are
-// built on it.
+// Package engine tracks owners, grants and holds: from a call of Lock, through its wait, its lease and its re-entries,
+// to the release or the hand-off. Package holdfast is its public face. The kinds of lock are built on it, each with a
+// [Backend] or with the scripts of one server, see [NewLock].
 //
 // Types that users see under the same name in package holdfast are defined there by those here, and
 // documented there.
 //
-// Its files have an order: each uses those below it, see floors_test.go in the root. From the top:
-// Close; the request for a lock, and its attempts; hand-off and unlock; grants and owners; tenures,
-// holds and locks; the client; what backends are; options and reasons.
+// # What there is
+//
+// An owner is whoever holds locks: contexts carry it. A request is one call of Lock or TryLock. A grant is what the
+// server grants, or is asked to grant, to one owner for one lock: one entry in the lock's hash. Its holds are the
+// first acquisition and the re-entries. A [Tenure] is the time for which the client holds a lock at the server without
+// a break. Several grants may have it one after the other: a hand-off asks no server.
+//
+// A grant is made by owner.enter and ends once:
+//
+//	            refused, or its caller has left
+//	       ┌───────────────────────────────────────────┐
+//	made ──┤  granted by the server        activate    │
+//	       │  handed off within the client takeOver    ▼
+//	       └───────────────► live ───────────────────► ended
+//	                          │ last Unlock: the next of a run (handOn), handed off (hand), kept idle (keep),
+//	                          │              passed (pass), left taken or released (release)
+//	                          └ lost: the server says so, or its time is over (endLost); the client is closed (finish)
+//
+// # Where things are
+//
+//	a client is made, or asked for its parts         client.go
+//	a call begins, waits, asks and ends              acquire.go; each attempt: attempt.go; its options: request.go
+//	the server has the queue                         place.go (what a Waiter sees of a call)
+//	a call is refused, or its wait ends              refusal.go, note.go
+//	an owner re-enters, extends, or asks again       reentry.go, owner.go
+//	a hold ends, or its context is asked for         hold.go, joined.go
+//	the last Unlock                                  release.go, handoff.go, idle.go
+//	other clients want the lock, too                 turns.go, rivals.go
+//	a lease is renewed, or lost                      watchdogs.go, lease.go, grant.go
+//	one server is asked for anything                 oneserver.go; the interface: backend.go
+//	somebody asks about a lock                       state.go, lock.go
+//	the client is closed                             close.go
+//	people watch long waits                          view.go, for package waitwatch
+//
+// Its files have an order: each uses those below it, see floors_test.go in the root.
+//
+// # Mutexes
+//
+// They are taken in this order, and none is held over a network call or a function of the user's: owner, the local
+// queue's, the hub's (package pubsub), a Waiter's (package fair), Tenure, grant, Uncertainty. Those of Hold, Note, rivals,
+// keptLocks, attachments, watchdogs, losses and leftovers are taken last: nothing is taken while one of these is held.
+//
+// # Goroutines
+//
+// Each is one of the client's tasks, which Close joins: commands that go on without their caller, attempts that go on for the
+// next in the local queue, releases in the background, and those of losses, of idle locks and of packages notify and
+// waitwatch. The watchdogs have their own, which Close stops and joins.
 //
 // It promises nothing to anybody outside this module.
 package engine

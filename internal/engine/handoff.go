@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"time"
 
@@ -11,21 +10,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// handOff ends the grant by handing the lock to a waiter of this client, where that is possible without the
-// server. It reports whether the grant has ended, and else whether the server is to be asked, by pass.
-func (g *grant) handOff() (ended, ask bool) {
-	switch may := g.mayStay(); {
-	case !may:
-		return false, false
-	case g.isAwaited() && g.tenure.fresh():
-		return g.hand() || g.keep(), false
-	case g.isAwaited():
-		return false, true
-	case g.keep():
-		return true, false
-	}
-	return false, g.mayBeKept()
-}
+// isAwaited reports whether somebody waits for the lock in this client.
+func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
 
 // mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
 func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
@@ -151,78 +137,63 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	return g.mayHandOff() && g.hand() || g.keep(), nil // everybody may have left meanwhile
 }
 
-// accept ends the wait of a grant that was handed the lock.
-func (g *grant) accept(err error) (*Hold, error) {
-	if err == nil {
-		err = g.base.Over(g.asked.wait)
+// A run is a part of a queue at the server: the one who was handed the lock, and those of this
+// client who stood directly behind. The server has named them, and has reserved a token for each.
+// The lock is handed on among them without asking, and at the server it stays that of the first.
+// The others keep their places there, so nothing of a run can be lost. The last one's release takes
+// the places of those who were served. If that gets no answer, or the lock is lost, each of these
+// places is given back like that of a waiter who leaves.
+//
+// Unlike a hand-off, a run needs no look at other clients: nobody is overtaken, because it is the
+// server's order. So it may take as long as its holders do, while the lease is renewed.
+
+// handOn ends the grant by handing the lock to the next of its run. It reports whether the grant
+// has ended. If not, the lock is to be released, and the server grants it to the next in the queue.
+func (g *grant) handOn() bool {
+	t := g.tenure
+	if t.run == nil || !g.mayHandOn() {
+		return false
+	}
+	deadline := g.base.Dog.Deadline(&t.watch)
+	if !t.run(func(who any) bool { return t.giveNext(g, who.(*grant)) }) {
+		return false
 	}
 	g.mu.Lock()
-	holds, ended := g.holds, g.ended
+	g.ended, g.until = errs.ErrReleased, deadline
 	g.mu.Unlock()
-	switch {
-	case errors.Is(ended, errs.ErrLost): // before it knew
-		if err != nil {
-			return nil, g.left(err)
-		}
-		return nil, errAgain
-	case ended != nil:
-		return nil, ended
-	case err == nil:
-		g.endSibling()
-		return holds[0], nil
-	}
-	// The caller left in the moment of its turn. The grant is counted first, so that Close waits for
-	// what follows: Close may have stopped the watchdog already, and then does not release what is held here.
-	_ = g.count()
-	g.passOn(holds[0], err)
-	return nil, g.left(err)
+	g.owner.drop(g, true)
+	return true
 }
 
-// passOn is for a lock that was granted when its caller had left. It goes to the next waiter, or back to
-// the server when the grant ends, which is left to do if nobody has taken the lock.
-func (g *grant) passOn(h *Hold, reason error) {
-	_ = h.end(reason)
-	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
-		g.base.Dog.Forget(&g.tenure.watch)
-		g.entry.SetPlaced(true)
+// mayHandOn reports whether the lock may be handed on in a run. More than half of the lease has to
+// be left, as for every hand-off, or of the claim, if the renewal that makes it a lease is under
+// way. A token has to be left.
+func (g *grant) mayHandOn() bool {
+	t, want := g.tenure, &g.asked.want
+	g.mu.Lock()
+	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil && !g.longer
+	g.mu.Unlock()
+	if !can || g.base.Client.ctx.Err() != nil {
+		return false
 	}
+	t.mu.Lock()
+	can = t.nextLocked() <= t.last
+	t.mu.Unlock()
+	deadline := g.base.Dog.Deadline(&t.watch)
+	if !deadline.After(t.claimed) {
+		lease = min(lease, t.claim)
+	}
+	return can && g.ahead(deadline) > lease/2
 }
 
-// bequeath is the rest of an acquisition whose caller left in the middle of an attempt, and told why. An attempt belongs
-// to the front place, and not to the caller who has that: where somebody stands behind, it goes on, and what it is
-// granted is handed on as by an unlock. (Otherwise callers who all wait for a few round trips stop each other. The one in
-// front is the one who leaves next. It would always have less than a round trip left to ask in, and what it leaves
-// would be in the way of the next one's attempt.)
-func (g *grant) bequeath(reason error) {
-	g.base.Client.tasks.Often(func() {
-		timer := time.NewTimer(g.base.Client.overdue())
-		defer timer.Stop()
-		select {
-		case n := <-g.late:
-			if n.Refused {
-				_ = g.refused(n) // the next one is told itself
-			} else if h, _ := g.conclude(n); h != nil {
-				g.tenure.disuse()
-				g.passOn(h, reason)
-			}
-			g.finish(reason, false)
-			g.endOp()
-		case <-timer.C:
-			g.disown(reason)
-		}
-	})
-}
-
-// disown gives back what comes of an attempt that nobody waits for any more.
-func (g *grant) disown(reason error) {
-	if g.entry != nil {
-		g.entry.MarkStray()
+// giveNext makes a waiter that has a place at the server the holder. A waiter of which a command
+// may still arrive cannot have the lock this way: the command would take another place for it.
+func (t *Tenure) giveNext(from, to *grant) bool {
+	own := to.entry
+	if own.IsStray() || !t.give(from, to) {
+		return false
 	}
-	g.finish(reason, false)
-	g.endOp()
-	if n := <-g.late; n.Granted {
-		e := g.bid.Entry()
-		e.MarkStray()
-		e.Abandon(Nothing, g.asked.want.Stands())
-	}
+	t.Entry.serve(own.Owner())
+	to.owner.spend(own.Owner()) // its place stands until the run ends
+	return true
 }

@@ -2,12 +2,18 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"math"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -134,4 +140,119 @@ func (b *Lock) RenewNow() {
 		key, _ := o.(leased).of()
 		return key == b.Key
 	})
+}
+
+// Asker asks a client's server about what has one name there. Locks are built on it, and kinds that are
+// no locks.
+type Asker struct {
+	Client  *Client
+	Err     error // why it cannot be used: bad name, nil client
+	explain func(error) error
+}
+
+// NewAsker is for the kinds of this module. Errors in its arguments are returned by the first
+// operation. explain adds to an error of Redis what the kind knows of it, as [Backend.Explain] does.
+func NewAsker(c *Client, name string, explain func(error) error) Asker {
+	a := Asker{Client: c, explain: explain}
+	if err := c.Check(); err != nil {
+		a.Err = err
+	} else if err := keys.Check(name); err != nil {
+		a.Err = errs.Both(errs.ErrInvalid, err)
+	}
+	return a
+}
+
+// Uncertain is the error of an operation that failed: whether it may have happened is part of it,
+// and whether there was an answer.
+func (a *Asker) Uncertain(o remote.Outcome) error {
+	err := a.explain(o.Err)
+	if o.Stray && !o.Unsent {
+		err = errs.Both(errs.ErrUncertain, err)
+	}
+	if remote.IsOutage(o.Err) {
+		err = errs.Outage(err)
+	}
+	return err
+}
+
+// Over is why nobody should wait any more: the caller's context or the client's end. A context that
+// is done beats a lock that is free.
+func (a *Asker) Over(wait context.Context) error {
+	if a.Client.ctx.Err() != nil {
+		return errs.ErrClosed
+	}
+	return context.Cause(wait)
+}
+
+// Whether a query may change something at the server when no answer comes.
+const (
+	Reads   = false // nothing, so there is no outcome to be unknown
+	Changes = true  // what it does, which is harmless when repeated
+)
+
+// Query runs a call that changes nothing, or that is harmless when repeated. build makes the call for
+// each attempt.
+func (a *Asker) Query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
+	if err := a.MayAsk(ctx); err != nil {
+		return remote.Outcome{}, err
+	}
+	op := func(bool) lua.Call { return build(a.Client.server.Publish) }
+	o, ok := a.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return a.Client.session.Repeat(ctx, a.Client.server, op, failed)
+	}, func(remote.Outcome) {})
+	if !ok && o.Err == nil {
+		o.Err = a.Client.server.Unreached(op(false).Key())
+	}
+	switch {
+	case !ok && changes:
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), o.Err)))))
+	case !ok:
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))
+	case o.Err != nil:
+		o.Stray = o.Stray && changes
+		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
+			o.Err = errs.WithCause(cause, o.Err) // it ended between two attempts
+		}
+		return o, panics.Repanic(Under(ctx, a.Uncertain(o)))
+	}
+	return o, nil
+}
+
+// MayAsk returns the reason why a query must not be sent, or nil.
+func (a *Asker) MayAsk(ctx context.Context) error {
+	switch {
+	case a.Err != nil:
+		return panics.Repanic(a.Err)
+	case ctx == nil:
+		return panics.Repanic(errs.CheckContext(ctx))
+	case a.Client.ctx.Err() != nil:
+		return panics.Repanic(errs.ErrClosed)
+	case ctx.Err() != nil:
+		return panics.Repanic(Under(ctx, errs.Unasked(context.Cause(ctx))))
+	}
+	return nil
+}
+
+// ExplainUnannounced turns the server's refusal to announce a release into advice for the user.
+// text is the server's error.
+func ExplainUnannounced(b *Lock, text string) string {
+	if reply := serverError(text); !lua.IsDenied(reply) {
+		return b.backend.Explain(reply).Error()
+	}
+	return "permit this user to publish on " + b.wire.Channel() + ": " + text
+}
+
+// serverError is an error of the server that came as a part of a reply.
+type serverError string
+
+func (e serverError) Error() string { return string(e) }
+
+// RedisError makes it an error of go-redis.
+func (e serverError) RedisError() {}
+
+// unannounced is the error of a release that the server did not announce. text is the server's
+// error.
+func unannounced(b *Lock, text string) error {
+	return errors.New("released, but the waiters could not be told, and will find out by themselves later; " +
+		ExplainUnannounced(b, text))
 }

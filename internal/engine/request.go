@@ -3,12 +3,178 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
+
+// Option changes one acquisition.
+type Option func(*Settings)
+
+// Settings is what the options of one acquisition amount to.
+type Settings struct {
+	wait          time.Duration
+	waitSet       bool
+	Lease         time.Duration
+	renew         bool
+	handOff       bool
+	keep          time.Duration // for which the lock stays with the client after the last unlock; 0: it does not
+	Replicas      remote.Replicas
+	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
+	MasterTimeout time.Duration // of kinds that ask several masters
+	TrustRestarts bool          // of the same
+	strings       bool          // a string at the key is a lock of another library
+	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
+	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
+	part          bool          // the call is a part of another one, see [Part]
+	err           error         // of the first bad option
+}
+
+// moves reports whether a lock that is wanted so, or is had so, may be another's of this client as it stands.
+func (c *Settings) moves() bool { return c.renew && c.atLeast == 0 && !c.strings }
+
+// errRevealed is what a call comes to that only asked which lock it is, see [Reveal].
+var errRevealed = errors.New("it was only asked which lock it is")
+
+// Refuse says what is wrong with an option. The first such error counts.
+func (c *Settings) Refuse(err error) {
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// Add applies options, the later ones winning, and returns what is wrong with the first bad one.
+func (c *Settings) Add(opts []Option) error {
+	for i, opt := range opts {
+		if opt == nil {
+			c.Refuse(errs.Invalid("option %d is nil; leave it out", i+1))
+			continue
+		}
+		opt(c)
+	}
+	return c.err
+}
+
+// WithoutHold is Settings of a kind that nobody holds, for [Settings.AddWithoutHold].
+func WithoutHold(lease time.Duration) Settings {
+	return Settings{Lease: lease, renew: true, handOff: true}
+}
+
+// AddWithoutHold is Add, and refuses options that are about holds.
+func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
+	if err := c.Add(opts); err != nil {
+		return err
+	}
+	for _, about := range []struct {
+		given  bool
+		option string
+	}{
+		{!c.renew, "NoRenewal"}, {!c.handOff, "NoHandoff"}, {c.keep != 0, "Keep"}, {c.atLeast != 0, "HoldAtLeast"},
+		{c.Replicas != remote.Replicas{}, "WithReplicas"}, {c.MasterTimeout != 0, "MasterTimeout"}, {c.TrustRestarts, "TrustRestarts"},
+		{c.strings, "RespectStrings"},
+	} {
+		if about.given {
+			c.Refuse(errs.Invalid("%s is for those who hold something, and nobody holds a %s; leave the option out", about.option, kind))
+		}
+	}
+	return c.err
+}
+
+// AtLeast is for how long the lock is to stay taken; 0: for as long as it is held.
+func (c *Settings) AtLeast() time.Duration { return c.atLeast }
+
+// Count is how many permits are wanted at once, all or none. It is for the kind that has some.
+func Count(n int) Option { return func(c *Settings) { c.Count = n } }
+
+// Wait is what users know as holdfast.Wait.
+func Wait(d time.Duration) Option {
+	return func(c *Settings) {
+		if d < 0 {
+			c.Refuse(errs.Invalid("Wait is %v; use 0 to try once, or a positive duration", d))
+		}
+		c.wait, c.waitSet = d, true
+	}
+}
+
+// Lease is what users know as holdfast.Lease.
+func Lease(d time.Duration) Option {
+	return func(c *Settings) {
+		if err := checkLease("Lease", d); err != nil {
+			c.Refuse(err)
+		}
+		c.Lease = d
+	}
+}
+
+// NoHandoff is what users know as holdfast.NoHandoff.
+func NoHandoff() Option {
+	return func(c *Settings) { c.handOff = false }
+}
+
+// Keep is what users know as holdfast.Keep.
+func Keep(d time.Duration) Option {
+	return func(c *Settings) {
+		if d < 0 || d > maxLease {
+			c.Refuse(errs.Invalid("Keep is %v; use a positive duration, such as 1s, or 0 to keep nothing", d))
+		}
+		c.keep = d
+	}
+}
+
+// RespectStrings is what users know as holdfast.RespectStrings.
+func RespectStrings() Option {
+	return func(c *Settings) { c.strings = true }
+}
+
+// NoRenewal is what users know as holdfast.NoRenewal.
+func NoRenewal() Option {
+	return func(c *Settings) { c.renew = false }
+}
+
+// HoldAtLeast is what users know as holdfast.HoldAtLeast.
+func HoldAtLeast(d time.Duration) Option {
+	return func(c *Settings) {
+		switch {
+		case d < minAtLeast:
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at least %v, such as half of the period, or leave it out",
+				d, minAtLeast))
+		case d > maxLease:
+			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at most %v, such as half of the period", d, maxLease))
+		}
+		c.atLeast = d
+	}
+}
+
+const minAtLeast = time.Millisecond
+
+// Stands is for how long the lock is asked for.
+func (c *Settings) Stands() time.Duration { return max(c.Lease, c.atLeast) }
+
+// WithReplicas is what users know as holdfast.WithReplicas.
+func WithReplicas(n int, timeout time.Duration) Option {
+	return func(c *Settings) { c.waitFor("WithReplicas", remote.Replicas{N: n, Timeout: timeout}) }
+}
+
+// WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
+func WithReplicasOnDisk(n int, timeout time.Duration) Option {
+	return func(c *Settings) {
+		c.waitFor("WithReplicasOnDisk", remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
+	}
+}
+
+func (c *Settings) waitFor(option string, r remote.Replicas) {
+	if r.N < 1 {
+		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
+	}
+	if r.Timeout <= 0 {
+		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
+	}
+	c.Replicas = r
+}
 
 // request is one call of Lock or TryLock.
 type request struct {
@@ -27,24 +193,6 @@ type request struct {
 	contended bool
 	place     *queue.Ticket   // in the local queue, if it had to wait there
 	entry     waitwatch.Entry // among those that wait
-}
-
-// prepare applies the options to a request that has the rest.
-func (b *Lock) prepare(r *request, opts []Option) error {
-	if err := b.Configure(&r.want, opts); err != nil {
-		return err
-	}
-	if err := errs.CheckContext(r.ctx); err != nil {
-		return err
-	}
-	r.wait, r.cancel = r.ctx, func() {}
-	switch {
-	case r.want.waitSet && r.want.wait == 0:
-		r.once = true
-	case r.want.waitSet:
-		r.wait, r.cancel = context.WithTimeoutCause(r.ctx, r.want.wait, errWaited)
-	}
-	return nil
 }
 
 var errWaited = errors.New("waited as long as Wait allows")

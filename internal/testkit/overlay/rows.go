@@ -52,18 +52,18 @@ internal/deadlock/circle.go
 internal/engine/acquire.go
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
+	NobodyHas: if !returned« && !OFF» {
 internal/engine/attempt.go
 	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || g.asked.once {
 	HeadStart: if g.asked.once« || OFF» {
 	Outlast: g.front && !r.once« && !OFF»
+	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
+	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
-internal/engine/courtesy.go
-	LetGo: if c.others <= 0« || OFF» {
-	Turns: \tc.others--«; if OFF { c.others = 0 }»
-internal/engine/field.go
-	SilentWay: f.LeaveUndo()«; if OFF { return }»\n\tc := f.server.client
-	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
+	Believes: return u.passing.Load()« && !OFF» }
+	Served: «if !OFF { »u.served = append(u.served, id)« }»
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
 		max(g.lease, g.restLocked())
@@ -74,17 +74,11 @@ internal/engine/handoff.go
 	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
-	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
-	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.notice.TellLater(h.ending(sinceStart(), reason, nil))
 	Forgo: «if !OFF { »h.on.forgo()« }»
-internal/engine/hold_context.go
 	Glance: if «OFF || »c.Context.Err() != nil {
-internal/engine/joined.go
-	GivesAllBack: if «OFF { if run(); failed[i] != nil { break }; continue }; if »i < len(j.holds)-1 {
-	JoinedEnds: «if OFF { return }; »j.follow(h)\n\t\t\tif one.reason()
-internal/engine/keep.go
+internal/engine/idle.go
 	KeptCalled: func (k *keeping) Message(string) {« if OFF { return };»
 	KeptWanted: t.wanted = «!OFF && »true\n\t\tif ends := t.turn.Add(handOffFor); t.look.After(ends)« && !OFF» {
 	KeptMissed: «if OFF { return }; »k.heard(true)
@@ -92,37 +86,38 @@ internal/engine/keep.go
 	KeptIdle: if «OFF { idle = false }; if »left := time.Until(k.until); idle && left > 0 {
 	KeptAsk: !now.Before(t.look)« && !OFF» {
 	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
-internal/engine/left.go
-	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
-	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
-		errs.Outage(errs.WithCause(cause, failure))
+internal/engine/joined.go
+	GivesAllBack: if «OFF { if run(); failed[i] != nil { break }; continue }; if »i < len(j.holds)-1 {
+	JoinedEnds: «if OFF { return }; »j.follow(h)\n\t\t\tif one.reason()
+internal/engine/lease.go
+	Reserved: return «(»t.nextLocked() <= t.last« || OFF)» && «(»t.turnLocked()« || defence.Look.Off())»
+	Aside: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
+	Guests: if «OFF || »!t.base.Client.guests.near(
 internal/engine/lock.go
 	InTime: if !ok« || OFF» {
-internal/engine/locking.go
-	NobodyHas: if !returned« && !OFF» {
+internal/engine/oneserver.go
+	SilentWay: f.LeaveUndo()«; if OFF { return }»\n\tc := f.server.client
+	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/owner.go
 	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
 	FreshOwner: if !spent« || OFF» {
-internal/engine/replicas.go
-	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
-internal/engine/sides.go
 	OwnRead: !s.isLive()« && (!OFF || s.base.selfish() != nil)» {
 	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
-internal/engine/state.go
-	KeptForced: if «OFF || »!recalls ||
-internal/engine/tenure.go
-	Reserved: return «(»t.nextLocked() <= t.last« || OFF)» && «(»t.turnLocked()« || defence.Look.Off())»
-	Aside: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
-	Guests: if «OFF || »!t.base.Client.guests.near(
-internal/engine/uncertainty.go
-	Believes: return u.passing.Load()« && !OFF» }
-	Served: «if !OFF { »u.served = append(u.served, id)« }»
-internal/engine/unlock.go
+internal/engine/refusal.go
+	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
+	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
+		errs.Outage(errs.WithCause(cause, failure))
+internal/engine/release.go
 	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
 	Detach: «if OFF { return ctx }; »return remote.Within(ctx, g.base.Client.session.Budget())
 	Inner: return h.renewed })« && !OFF»\n\tg.renew =
 	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
+internal/engine/state.go
+	KeptForced: if «OFF || »!recalls ||
+internal/engine/turns.go
+	LetGo: if c.others <= 0« || OFF» {
+	Turns: \tc.others--«; if OFF { c.others = 0 }»
 internal/fair/asker.go
 	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
 	Gone: if q.gone« && !OFF» {

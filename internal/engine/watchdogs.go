@@ -2,10 +2,17 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -114,4 +121,77 @@ func (w *watchdogs) held(names map[string]bool, visit func(name, owner string, g
 func describe(o watchdog.Owner) (kind, name, owner string) {
 	key, owner := o.(leased).of()
 	return key.Kind, key.Name, owner
+}
+
+// losses are grants whose holds have ended because the lock was lost, and that have yet to leave
+// their owners, the local queue and the server, and to be logged. That is not done by the watchdog,
+// whose other leases would wait, but by one goroutine of the client, which runs while there are
+// any.
+type losses struct {
+	spawn func(func())
+
+	mu      sync.Mutex // guards the rest; never held over anything that waits
+	waiting []loss
+	running bool
+}
+
+type loss struct {
+	of     loser
+	reason error
+}
+
+// loser is who has lost a lock, and has yet to leave.
+type loser interface{ leaveLost(reason error) }
+
+func (ls *losses) add(of loser, reason error) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	ls.waiting = append(ls.waiting, loss{of, reason})
+	if !ls.running {
+		ls.running = true
+		ls.spawn(ls.run)
+	}
+}
+
+func (ls *losses) run() {
+	for list := ls.take(); len(list) > 0; list = ls.take() {
+		for _, l := range list {
+			l.of.leaveLost(l.reason)
+		}
+	}
+}
+
+func (ls *losses) take() (list []loss) {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	list, ls.waiting = ls.waiting, nil
+	ls.running = len(list) > 0
+	return list
+}
+
+// leftovers counts the locks that Close could not release.
+type leftovers struct {
+	mu    sync.Mutex // guards the rest
+	locks int
+	why   error // of one of them
+}
+
+func (l *leftovers) add(locks int, why error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.locks += locks
+	l.why = why
+}
+
+func (l *leftovers) error() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.locks == 0 {
+		return nil
+	}
+	why := l.why
+	if errors.Is(why, redis.ErrClosed) && !errors.Is(why, remote.ErrCloseOrder) {
+		why = errs.Both(remote.ErrCloseOrder, why)
+	}
+	return fmt.Errorf("%d locks may be left in Redis until their leases end: %w", l.locks, printable.Error(why))
 }

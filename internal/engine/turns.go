@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/queue"
@@ -94,3 +95,13 @@ func (t turns) Message(string) {
 
 // Look is [pubsub.Listener]. What may have been missed is not waited for for long.
 func (turns) Look(bool) {}
+
+// wish is how a holder hears that somebody else wants its lock.
+type wish struct {
+	once sync.Once
+	came chan struct{}
+}
+
+func newWish() *wish { return &wish{came: make(chan struct{})} }
+
+func (w *wish) come() { w.once.Do(func() { close(w.came) }) }

@@ -106,13 +106,18 @@ func (g *grant) unlockInner(ctx context.Context, count int, lease time.Duration)
 	return nil
 }
 
-// unlockLast frees the lock. Renewal ends before the release is sent, so that no renewal follows
-// the release.
+// unlockLast ends the grant. The lock goes the first of six ways that is open:
+//
+//  1. to the next of its run: that is the order of the server's queue, so nobody is overtaken (handOn);
+//  2. handed off to the first who waits in this client, while the client's turn lasts (hand);
+//  3. kept idle for the next caller of this client, if it was taken with Keep (keep);
+//  4. passed: the server keeps it for this client, or releases it because other clients want it (pass);
+//  5. left taken, because it was taken with HoldAtLeast;
+//  6. released.
+//
+// The first three ask no server. The answer to the fourth leads to the second, the third or the last.
 func (g *grant) unlockLast(ctx context.Context) error {
-	if g.handOn() {
-		return nil
-	}
-	ended, ask := g.handOff()
+	ended, ask := g.next()
 	if ended {
 		return nil
 	}
@@ -125,15 +130,45 @@ func (g *grant) unlockLast(ctx context.Context) error {
 			return err
 		}
 	}
+	// Renewal ends before the release is sent, so that no renewal follows it.
 	if !g.base.Dog.Forget(&g.tenure.watch) {
 		return g.reason()
 	}
 	g.tenure.noteUse()
-	if g.rest() > 0 {
-		return g.leaveTaken(ctx)
+	return g.release(ctx)
+}
+
+// next takes one of the ways that ask no server. It reports whether the grant has ended, and else whether the server
+// is to be asked, by pass.
+func (g *grant) next() (ended, ask bool) {
+	if g.handOn() {
+		return true, false
 	}
-	o := g.entry.Release(ctx, Nothing)
-	g.finish(errs.ErrReleased, false) // without an answer, or refused, it goes on in the background: the entry knows
+	if !g.mayStay() {
+		return false, false
+	}
+	awaited := g.isAwaited()
+	turn := !awaited || g.tenure.fresh() // else others may have waited for too long
+	if awaited && turn && g.hand() || turn && g.keep() {
+		return true, false
+	}
+	return false, !turn || !awaited && g.mayBeKept()
+}
+
+// release gives the lock back, or leaves it taken for the rest of its time. Then it ends by itself: what got no
+// answer, or may come later and take the lock anew, is given back in the background when its time
+// is over. A command without an answer can make the end earlier than without it, never before its
+// time. What was sent before it and comes later, such as a renewal, does not find this owner any
+// more: leave.lua gives the field another name, see [remote.OwnerIn].
+func (g *grant) release(ctx context.Context) error {
+	rest := Nothing
+	if g.rest() > 0 {
+		rest = g.rest
+	}
+	o := g.entry.Release(ctx, rest)
+	// Without an answer, or refused, it goes on in the background: the entry knows. If the lock stays taken, the owner id
+	// is dropped, because the hash may have it still, and it must not be taken for a grant.
+	g.finish(errs.ErrReleased, false)
 	switch {
 	case lua.IsDenied(o.Err):
 		return errs.Both(errStays, g.base.Uncertain(o))

@@ -1,0 +1,444 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+	"github.com/holdfast-go/holdfast/watchdog"
+)
+
+// oneServer is the backend of a lock that the client's own server grants.
+type oneServer struct {
+	base     *Lock
+	client   *Client
+	protocol kind.Protocol
+	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
+	places   kind.Places // of waiters, at the server
+}
+
+var _ Backend = (*oneServer)(nil)
+
+func newOneServer(b *Lock, p kind.Protocol) Backend {
+	s := &oneServer{base: b, client: b.Client, protocol: p, places: kind.NoPlaces}
+	s.hander, _ = p.(kind.Hander)
+	if q, ok := p.(kind.Placer); ok {
+		s.places = q.Places()
+	}
+	return s
+}
+
+// Traits is [Backend.Traits].
+func (s *oneServer) Traits() Traits {
+	_, recalls := s.protocol.(kind.Recaller)
+	_, sided := s.protocol.(kind.Sided)
+	_, strings := s.protocol.(kind.Neighbour)
+	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided, Strings: strings}
+}
+
+// Calls is [Recaller.Calls].
+func (s *oneServer) Calls(l pubsub.Listener) interface{ Close() } {
+	return s.client.hub.Listen(s.protocol.(kind.Recaller).Mailbox(s.client.id), l)
+}
+
+// Check is [Backend.Check].
+func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replicas, cfg.Lease) }
+
+// Listen is [Backend.Listen].
+func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
+
+// Silent is [Backend.Silent].
+func (s *oneServer) Silent(patience time.Duration) bool {
+	return s.client.server.Silent(s.protocol.Name(), patience)
+}
+
+// Unreached is [Backend.Unreached].
+func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
+
+// Explain is [Backend.Explain].
+func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }
+
+// Renewer is [Backend.Renewer].
+func (s *oneServer) Renewer() Renewer { return s.client }
+
+// detached sends an operation that its caller cannot cancel.
+func (s *oneServer) detached(ctx context.Context, op remote.Operation) remote.Outcome {
+	return s.client.session.Detached(ctx, s.client.server, op)
+}
+
+// replicated is the server where replicas have to confirm what is written.
+func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {
+	c := s.client
+	return remote.NewReplicated(c.session, c.server, s.protocol.Name(), want)
+}
+
+// NewLock is for the kinds of this module. Errors in its arguments are returned by the first
+// operation.
+func NewLock(c *Client, p kind.Protocol, opts ...Option) *Lock {
+	b := NewBare(c, p, opts)
+	b.protocol = p
+	if b.Err == nil {
+		b.Use(newOneServer(b, p))
+	}
+	return b
+}
+
+// field is the entry of an owner at one server: a field of the lock's hash.
+type field struct {
+	Uncertainty
+	server *oneServer
+	id     string
+	ticket string // of the first refusal; of the goroutine that asks
+	// How many permits it has, if they are several. It is set before the grant is live.
+	several int
+
+	// overdue gives back what a question may come to that goes on without its caller, and takes long; answered says that
+	// one has ended since. The mutex of Uncertainty guards both.
+	overdue  *time.Timer
+	answered bool
+}
+
+var _ Entry = (*field)(nil)
+
+// Owner is [Entry.Owner].
+func (f *field) Owner() string { return f.id }
+
+// Set is [Entry.Set].
+func (f *field) Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+	failed *atomic.Pointer[error]) remote.Outcome {
+	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
+	c := f.server.client
+	if want.N > 0 {
+		return f.Sent(f.overwritten(f.server.replicated(want).Repeat(ctx, op, failed)))
+	}
+	return f.Sent(f.overwritten(c.session.Repeat(ctx, c.server, op, failed)))
+}
+
+// Extend is [Entry.Extend].
+func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
+	s := f.server
+	op := func(bool) lua.Call { return f.renewal(lease) }
+	return f.overwritten(s.client.session.Repeat(ctx, s.client.server, op, failed))
+}
+
+// overwritten takes the answer that the key is no hash for what it says: the hash is gone, and the owner
+// with it, as for [oneServer.Renew]. It is not used where a script asks for more than the hash.
+func (f *field) overwritten(o remote.Outcome) remote.Outcome {
+	if remote.IsOverwritten(f.server.protocol, o.Err) {
+		o.Reply, o.Err = lua.Reply{Status: lua.Gone}, nil
+	}
+	return o
+}
+
+// permits is [permitted.permits].
+func (f *field) permits(n int) { f.several = n }
+
+// renewal is the script that renews.
+func (f *field) renewal(lease time.Duration) lua.Call {
+	if f.several > 1 {
+		return f.server.protocol.(kind.Several).RenewSeveral(f.id, f.several, lease)
+	}
+	return f.server.protocol.Renew(f.id, lease)
+}
+
+// Pass is [Entry.Pass].
+func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
+	s := f.server
+	return f.Passed(func() remote.Outcome {
+		return f.believed(ctx, s.detached(ctx, func(bool) lua.Call {
+			return s.hander.Pass(f.id, lease, tokens, s.client.server.Publish)
+		}))
+	})
+}
+
+// believed is the outcome of a release. It is an error where a repeat did not find the owner, and others have had
+// the lock since.
+func (f *field) believed(ctx context.Context, o remote.Outcome) remote.Outcome {
+	if o.Err != nil || o.Reply.Status != lua.Gone || !o.Stray {
+		return o
+	}
+	s := f.server
+	o.Err = s.client.session.Taken(ctx, s.client.server, s.protocol.Name(), f.id, f.last.Load(), s.base.traits.Shared)
+	return o
+}
+
+// Release is [Entry.Release].
+func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
+	o := f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
+	o = f.Released(f.believed(ctx, o))
+	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
+		f.takeServed()
+	}
+	return o
+}
+
+// farewell is the command that ends the lock for its owner: at once, or when it has stayed for so
+// long.
+func (f *field) farewell(rest time.Duration) lua.Call {
+	s := f.server
+	if rest > 0 {
+		return s.protocol.Leave(f.id, rest, s.client.server.Publish)
+	}
+	if served := f.allServed(); len(served) > 0 {
+		return s.protocol.(kind.Queuer).ReleaseRun(f.id, served, s.client.server.Publish)
+	}
+	return s.protocol.Release(f.id, s.client.server.Publish)
+}
+
+// LossCause is [Entry.LossCause].
+func (f *field) LossCause() error { return nil }
+
+// Undo is [Entry.Undo].
+func (f *field) Undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
+
+func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
+	c := f.server.client
+	// Its place may be there for longer than a lease, and who is called then is not there.
+	c.session.Undo(c.server, f.server.protocol, f.id, rest, max(lease, f.server.places.Longest), stray)
+}
+
+// leave is for a question that goes on without its caller. What it comes to is given back when it has ended, see
+// [field.left]. That may take as long as go-redis reads from a silent connection. So it is given back by another connection,
+// too, as soon as an answer is overdue: otherwise a lock that was granted meanwhile would be nobody's for that long.
+func (f *field) leave(lease time.Duration) {
+	f.LeaveUndo()
+	c := f.server.client
+	c.tasks.Begin()
+	overdue := time.AfterFunc(c.overdue(), func() {
+		defer c.tasks.End()
+		f.Undo(lease, true)
+	})
+	f.mu.Lock()
+	f.overdue = overdue
+	answered := f.answered
+	f.mu.Unlock()
+	if answered {
+		f.left()
+	}
+}
+
+// left notes that such a question has ended.
+func (f *field) left() {
+	f.mu.Lock()
+	f.answered = true
+	overdue := f.overdue
+	f.overdue = nil
+	f.mu.Unlock()
+	if overdue != nil && overdue.Stop() {
+		f.server.client.tasks.End()
+	}
+}
+
+// Abandon is [Entry.Abandon].
+func (f *field) Abandon(rest func() time.Duration, lease time.Duration) {
+	if undo, stray := f.TakeUndo(); undo {
+		f.undoAfter(rest(), lease, stray)
+	}
+	s := f.server
+	for _, id := range f.takeServed() {
+		s.client.session.Undo(s.client.server, s.protocol, id, 0, s.places.Longest, false)
+	}
+}
+
+var _ Bid = (*field)(nil)
+
+// Entry is [Bid.Entry].
+func (f *field) Entry() Entry { return f }
+
+// Live is [Bid.Live].
+func (f *field) Live(*watchdog.Lease) {}
+
+// Ask is [Bid.Ask]: it asks the server once.
+func (f *field) Ask(a Attempt) Result {
+	s, c, wait := f.server, f.server.client, a.Wait
+	place := time.Duration(0)
+	if !a.Once && s.places.Kept > 0 {
+		place = s.base.PlaceFor(wait)
+	}
+	before := f.IsStray() // one of the attempts before this one may be what is in our way
+	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		op := func(again bool) lua.Call {
+			return s.protocol.Acquire(kind.Ask{
+				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
+				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
+				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside, Strings: a.Want.strings,
+			})
+		}
+		if a.Once {
+			return c.session.RepeatOnce(ctx, c.server, op, failed)
+		}
+		return c.session.Repeat(ctx, c.server, op, failed)
+	}
+	// A caller that left in the middle of it may have been granted the lock, or have a place among those
+	// who wait: late gives that back, as soon as it is known, unless somebody stands behind.
+	var late chan Result
+	if a.Lasts {
+		late = make(chan Result, 1)
+	}
+	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
+		if a.Lasts {
+			late <- f.outcome(context.Background(), place > 0, o)
+			return
+		}
+		f.left()
+		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
+		if stray || place > 0 {
+			f.Undo(a.Want.Stands(), stray)
+		}
+	})
+	switch {
+	case ok && a.Lasts:
+		n := f.outcome(context.Background(), place > 0, o)
+		if cause := s.base.Over(wait); cause != nil && n.Granted {
+			late <- n
+			return Result{Left: cause, Late: late}
+		}
+		return n
+	case ok:
+		return f.outcome(wait, place > 0, o)
+	case a.Lasts:
+		return Result{Left: context.Cause(wait), Late: late}
+	}
+	f.leave(a.Want.Stands())
+	return Result{Left: context.Cause(wait)}
+}
+
+// outcome is what the end of a question means for one who waits so long, and who may have a place now.
+func (f *field) outcome(wait context.Context, place bool, o remote.Outcome) Result {
+	s := f.server
+	f.note(o)
+	n := f.result(wait, o)
+	if !n.Refused {
+		return n
+	}
+	if place {
+		f.SetPlaced(true)
+		n.Again = min(n.Again, s.places.Kept/3)
+	}
+	if d := s.places.Foreign; d > 0 && remote.IsForeign(n.By.Owner) {
+		n.Again = min(n.Again, d)
+	}
+	if n.By.String {
+		n.Again = min(n.Again, remote.Spread(stringPoll))
+	}
+	if i := s.places.Ticket; i > 0 && f.ticket == "" {
+		f.ticket = o.Reply.Text(i)
+	}
+	return n
+}
+
+// stringPoll is after how long at most who waits for a lock that is a string looks again, shortened at
+// random by up to a half. Such a lock is released untold. Those who take such locks ask for them about as
+// often themselves.
+const stringPoll = 250 * time.Millisecond
+
+// note takes from the end of a question what others make use of, too.
+func (f *field) note(o remote.Outcome) {
+	if o.Stray {
+		f.MarkStray()
+	}
+	f.server.noteClock(o)
+}
+
+// result is what an answer means, or that there was none.
+func (f *field) result(wait context.Context, o remote.Outcome) Result {
+	switch {
+	case o.Err != nil:
+		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
+	case o.Reply.Status == lua.Denied:
+		by := remote.RefusedBy(o.Reply, f.server.places.Fields)
+		return Result{Refused: true, Sent: o.Sent, By: by, Again: f.server.base.recheck(by.Left)}
+	}
+	if cause := f.server.base.Over(wait); cause != nil {
+		f.MarkStray()
+		return Result{Left: cause}
+	}
+	return Result{Granted: true, Sent: o.Sent, Token: o.Reply.Text(0), Last: o.Reply.Text(1)}
+}
+
+// noteClock notes the server's time where the answer to an acquisition has it.
+func (s *oneServer) noteClock(o remote.Outcome) {
+	k := &s.client.server.Clock
+	if o.Err == nil {
+		s.client.way.took(suspend.System.Now().Sub(o.Sent))
+	}
+	switch {
+	case o.Err != nil:
+	case o.Reply.Status == lua.Done:
+		k.Saw(o.Sent, cmp.Or(o.Reply.Text(2), o.Reply.Text(0)))
+	case s.places.Clock > 0:
+		k.Saw(o.Sent, o.Reply.Text(s.places.Clock))
+	}
+}
+
+// NewBid is [Backend.NewBid].
+func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
+
+// Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts
+// in it. What got no answer keeps the verdict [watchdog.Unknown].
+func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
+	calls := make([]lua.Call, len(batch))
+	for i, r := range batch {
+		f := r.Owner.(*Tenure).Entry.(*field)
+		f.unheard.Add(1)
+		calls[i] = f.renewal(r.Length)
+	}
+	run := lua.RunAll
+	if _, one := c.rdb.(*redis.Client); one {
+		// (Not in a cluster: a script's keys share a slot, and there are so many slots that those
+		// of names are rarely the same.)
+		run = lua.RenewAll
+	}
+	silent, start := false, c.session.Begin()
+	results := run(ctx, c.rdb, calls)
+	c.session.Answered(start, calls, results)
+	c.session.NotePanic(results[0].Err)
+	for i, result := range results {
+		t := batch[i].Owner.(*Tenure)
+		f := t.Entry.(*field)
+		if result.Err == nil || errs.IsReply(result.Err) {
+			f.unheard.Add(-1)
+		}
+		switch {
+		case result.Err == nil && result.Reply.Status == lua.Done:
+			batch[i].Verdict = watchdog.Renewed
+			if t.Refusal.Load() != nil {
+				t.Refusal.Store(nil)
+			}
+		case result.Err == nil && f.IsPassing():
+			// It was given up, perhaps, which is no loss.
+		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
+			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
+		case errs.IsReply(result.Err):
+			refusal := t.base.backend.Explain(result.Err)
+			t.Refusal.Store(&refusal)
+			batch[i].Err = refusal
+		default:
+			batch[i].Err = result.Err
+			silent = true
+		}
+	}
+	if cluster := c.server.Cluster; silent && cluster != nil {
+		cluster.ReloadState(ctx)
+	}
+}
+
+// nameOf is the name of the lock of an owner under watch.
+func nameOf(o watchdog.Owner) string { return o.(*Tenure).base.Key.Name }
+
+// Lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
+func (c *Client) Lane() func(watchdog.Owner) any {
+	if c.server.Cluster == nil {
+		return nil
+	}
+	return func(o watchdog.Owner) any { return c.server.MasterOf(nameOf(o)) }
+}

@@ -1,0 +1,208 @@
+package engine
+
+import (
+	"cmp"
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/held"
+	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/internal/queue"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+// reenter adds a hold to a live grant. The caller has the turn and must not pass it on. reenter
+// does that, or leaves it to what goes on in the background.
+func (g *grant) reenter(r *request) (*Hold, error) {
+	wait := r.wait
+	r.how = notify.Reentered
+	g.mu.Lock()
+	count, lease, renew := len(g.holds)+1, max(g.lease, r.want.Lease), g.renew || r.want.renew
+	g.askedForLocked(lease)
+	g.mu.Unlock()
+	want := g.missing(r)
+	o, ok := g.base.Client.session.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return g.entry.Set(ctx, count, lease, want, failed)
+	}, func(o remote.Outcome) { g.resync() })
+	if !ok {
+		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, g.base.backend.Unreached()))) // settle passes the turn on
+	}
+	switch {
+	case o.Err != nil && (o.Stray || want.N > 0):
+		g.base.Client.tasks.Go(g.resync)
+		return nil, g.acquireFailed(wait, o)
+	case o.Err != nil:
+		g.endOp()
+		return nil, g.acquireFailed(wait, o)
+	}
+	defer g.endOp()
+	if o.Reply.Status == lua.Gone {
+		return nil, g.gone()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return nil, g.ended
+	}
+	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
+		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
+	}
+	h := newHold(g.base.Client.observer)
+	h.on, h.parent, h.token, h.renewed = g, r.ctx, g.token, renew
+	h.depth = int32(count) //nolint:gosec // G115: nobody re-enters so often
+	g.holds = append(g.holds, h)
+	g.lease, g.renew = lease, renew
+	if want.N > 0 {
+		g.confirmed = r.want.Replicas
+	}
+	return h, nil
+}
+
+// join gets a hold in a grant that the owner already has. It returns errAgain if the grant ends
+// meanwhile.
+func (g *grant) join(r *request) (*Hold, error) {
+	if cause := g.base.Over(r.wait); cause != nil {
+		return nil, g.left(cause)
+	}
+	if r.once && !g.isLive() {
+		return nil, g.left(nil) // the owner itself is waiting for it, in another goroutine
+	}
+	err := g.beginOp(r.wait)
+	switch {
+	case err != nil && g.isLive(): // something else of its is under way
+		return nil, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached())))
+	case err != nil:
+		return nil, g.left(err)
+	case g.isLive():
+		return g.reenter(r)
+	}
+	g.endOp()
+	return nil, errAgain
+}
+
+// missing returns the replicas that a re-entry has to wait for.
+func (g *grant) missing(r *request) remote.Replicas {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.confirmed.Cover(r.want.Replicas) {
+		return remote.Replicas{}
+	}
+	return r.want.Replicas
+}
+
+// extend lengthens the lease.
+func (g *grant) extend(ctx context.Context, lease time.Duration) error {
+	if err := g.beginOp(ctx); err != nil { // something else of its is under way
+		return Under(ctx, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached()))))
+	}
+	defer g.endOp()
+	g.mu.Lock()
+	ended, renew := g.ended, g.renew
+	g.askedForLocked(lease)
+	g.mu.Unlock()
+	if ended != nil {
+		return ended
+	}
+	// A late command does no harm, because a renewal never shortens the lease. So nothing has to be
+	// undone when the caller leaves early.
+	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return g.entry.Extend(ctx, lease, failed)
+	}, func(remote.Outcome) {})
+	if !ok || o.Stray {
+		g.entry.noteUnheard()
+	}
+	switch {
+	case !ok:
+		return errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.Unreached()))))
+	case o.Err != nil:
+		return g.base.Uncertain(o)
+	case o.Reply.Status == lua.Gone:
+		return g.gone()
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended != nil {
+		return g.ended
+	}
+	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
+		return errs.ErrLost // its time is over; the watchdog is about to say so
+	}
+	g.lease = lease
+	return nil
+}
+
+// The methods by which a grant is the [possession] of its holds.
+
+// ownerID is the owner's id at the server.
+func (g *grant) ownerID() string { return g.id }
+
+func (g *grant) of() queue.Key { return g.base.Key }
+
+// newContext makes a context that carries the token, and the owner if the lock can be re-entered.
+func (g *grant) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
+	ctx, cancel := context.WithCancelCause(g.tell(h.parent, h))
+	return &holdContext{ctx, h}, cancel
+}
+
+// tell puts the token into a context, and the owner if the lock can be re-entered.
+func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
+	if !g.base.traits.NoReentry {
+		ctx = context.WithValue(ctx, ownerKey{}, g.owner)
+	}
+	return held.With(ctx, g.base.Key.Name, g.base.Client, h.token)
+}
+
+// wanted is closed when somebody waits in this client, or another client has called. There is one
+// channel for all holds of the grant.
+func (g *grant) wanted() <-chan struct{} {
+	w := g.wish.Load()
+	if w == nil {
+		g.wish.CompareAndSwap(nil, newWish())
+		w = g.wish.Load()
+	}
+	g.mu.Lock()
+	t := g.tenure
+	g.mu.Unlock()
+	if t.isWanted() || g.front && g.base.Client.queue.Waiting(g.base.Key) > 0 { // before it asked
+		w.come()
+	}
+	return w.came
+}
+
+// company is the client, if what it sends can travel together.
+func (g *grant) company() *Client { return g.base.Company() }
+
+// forgo is [possession.forgo].
+func (g *grant) forgo() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.holds) <= 1 {
+		g.atLeast = 0
+	}
+}
+
+// look ends a hold whose lease is over by the clock.
+func (g *grant) look(h *Hold) {
+	t, dog := g.tenure, g.base.Dog
+	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
+		return
+	}
+	// The watchdog is about to report the loss to the grant. This hold need not wait for that.
+	if dog.Over(&t.watch) {
+		_ = h.end(errs.Both(errs.ErrLost, g.inFull(dog.Reason(&t.watch))))
+	}
+}
+
+// deadline is the time until which the grant is trusted.
+func (g *grant) deadline() time.Time {
+	g.mu.Lock()
+	until, t := g.until, g.tenure
+	g.mu.Unlock()
+	if !until.IsZero() {
+		return until
+	}
+	return g.base.Dog.Deadline(&t.watch)
+}
