@@ -116,7 +116,7 @@ func (r *request) raise(b *Lock, err error) error {
 	if r.late && (errors.Is(err, errs.ErrUnavailable) || errors.Is(err, errs.ErrNotAcquired)) {
 		err = errs.Unasked(b.Over(r.ctx))
 	}
-	return panics.Repanic(b.selfishly(Under(r.ctx, err)))
+	return panics.Repanic(b.withUpgradeError(Under(r.ctx, err)))
 }
 
 // errHook is returned when a hook of go-redis panicked, or a function of the user's ended the goroutine.
@@ -173,7 +173,7 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		r.place = nil // it refers to the place ahead, and so to all earlier ones
 		turn, err = p.Outcome()
 		if err != nil || turn != queue.Handed {
-			g.owe(turn, p.Ahead())
+			g.inheritTurns(turn, p.Ahead())
 		}
 		if err == nil && turn != queue.Handed { // at a hand-over the last holder sets it
 			g.front = true
@@ -184,7 +184,7 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 		r.how = notify.HandedOn
 		h, err = g.accept(err)
 	case err != nil:
-		err = g.left(err)
+		err = g.waitError(err)
 	default:
 		if h = g.takeKept(); h != nil {
 			r.how = notify.FromKept
@@ -208,13 +208,13 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	return h, err
 }
 
-// owe takes over what the grant ahead in the local queue owed to other clients.
-func (g *grant) owe(turn queue.Handover, ahead any) {
-	g.courtesy = courtesy{others: turn, stay: giveWayFor}
+// inheritTurns takes over what the grant ahead in the local queue had still to yield to other clients.
+func (g *grant) inheritTurns(turn queue.Handover, ahead any) {
+	g.turns = turnTaking{others: turn, each: yieldFor}
 	if front, _ := ahead.(*grant); front != nil && turn > 0 {
 		front.mu.Lock()
 		defer front.mu.Unlock()
-		g.courtesy.stay = min(max(front.longest, giveWayFor), maxLetGo)
+		g.turns.each = min(max(front.longest, yieldFor), longestYield)
 	}
 }
 
@@ -225,11 +225,11 @@ func (g *grant) ask(at Place) (*Hold, error) {
 		g.asked.contended = true
 		return at.Take()
 	}
-	if cause := g.courtesy.giveWay(g.asked.wait, b, nil); cause != nil {
-		return nil, g.left(cause)
+	if cause := g.turns.yieldTurn(g.asked.wait, b, nil); cause != nil {
+		return nil, g.waitError(cause)
 	}
 	if cause := g.prepare(); cause != nil {
-		return nil, g.left(cause)
+		return nil, g.waitError(cause)
 	}
 	if w := b.waiter(); w != nil {
 		g.await(2)
@@ -262,7 +262,7 @@ func (g *grant) lineUp() (*Hold, error) {
 		turn, err := p.Outcome()
 		switch {
 		case err != nil:
-			return nil, g.left(err)
+			return nil, g.waitError(err)
 		case turn != queue.Together:
 			g.front = true
 			return nil, nil
@@ -289,8 +289,8 @@ func (g *grant) wait(left time.Duration) (*Hold, error) {
 		if err := g.sleep(sub, timer); err != nil {
 			return nil, err
 		}
-		if cause := g.courtesy.giveWay(g.asked.wait, b, sub.Wake()); cause != nil {
-			return nil, g.left(cause)
+		if cause := g.turns.yieldTurn(g.asked.wait, b, sub.Wake()); cause != nil {
+			return nil, g.waitError(cause)
 		}
 		h, left, err := g.attempt()
 		if h != nil || err != nil {
@@ -314,7 +314,7 @@ func (g *grant) sleep(sub Listening, timer *time.Timer) error {
 	case <-b.Client.ctx.Done():
 	}
 	if cause := b.Over(wait); cause != nil {
-		return g.left(cause)
+		return g.waitError(cause)
 	}
 	return nil
 }

@@ -62,7 +62,7 @@ func (g *grant) attempt() (h *Hold, again time.Duration, err error) {
 			return h, again, err
 		}
 		if cause := g.base.Over(g.asked.wait); cause != nil {
-			return nil, 0, g.left(cause)
+			return nil, 0, g.waitError(cause)
 		}
 	}
 }
@@ -84,20 +84,20 @@ func (g *grant) tooSlow(err error) bool {
 
 // attemptInTime asks for the lock once.
 func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
-	r, owed := g.asked, &g.courtesy
+	r, turns := g.asked, &g.turns
 	beside, err := g.owner.beside(g.base)
 	if err != nil {
 		return nil, 0, err
 	}
-	start, vain := g.headStart(), owed.vain
-	owed.vain, owed.asked = 0, max(owed.asked, start)
+	start, unused := g.headStart(), turns.unused
+	turns.unused, turns.granted = 0, max(turns.granted, start)
 	tokens, behind := g.others()
 	n := g.bid.Ask(Attempt{
 		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
-		beside: beside, headStart: start, ends: max(owed.asked, vain),
+		beside: beside, headStart: start, ends: max(turns.granted, unused),
 	})
 	if n.Refused && g.refusedByItself(n.By.Owner) {
-		return nil, 0, g.base.selfish()
+		return nil, 0, g.base.upgradeError()
 	}
 	if n.Refused {
 		return nil, n.Again, g.refused(n)
@@ -113,7 +113,7 @@ func (g *grant) refused(n Result) error {
 		g.note.failed.Store(&n.Unknown)
 		return nil
 	}
-	g.denied(n.Sent, n.By)
+	g.noteRefusal(n.Sent, n.By)
 	return n.By.Mistake(g.base.Key.Name)
 }
 
@@ -121,7 +121,7 @@ func (g *grant) refused(n Result) error {
 func (g *grant) attemptOnce() (*Hold, time.Duration, error) {
 	h, denied, err := g.attempt()
 	if h == nil && err == nil && g.asked.once {
-		err = g.left(nil)
+		err = g.waitError(nil)
 	}
 	return h, denied, err
 }
@@ -132,7 +132,7 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 	switch {
 	case n.Left != nil:
 		g.late = n.Late
-		return nil, g.left(n.Left)
+		return nil, g.waitError(n.Left)
 	case !n.Granted:
 		return nil, g.acquireFailed(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
@@ -157,8 +157,8 @@ func (g *grant) headStart() time.Duration {
 	if g.asked.once {
 		return 0 // it does not come again
 	}
-	if need := g.base.Client.way.usual() * 3 / 2; need > giveWayFor {
-		return min(need, maxLetGo)
+	if need := g.base.Client.way.usual() * 3 / 2; need > yieldFor {
+		return min(need, longestYield)
 	}
 	return 0
 }
@@ -221,7 +221,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	switch {
 	case errors.Is(ended, errs.ErrLost): // before it knew
 		if err != nil {
-			return nil, g.left(err)
+			return nil, g.waitError(err)
 		}
 		return nil, errAgain
 	case ended != nil:
@@ -234,7 +234,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 	// what follows: Close may have stopped the watchdog already, and then does not release what is held here.
 	_ = g.count()
 	g.passOn(holds[0], err)
-	return nil, g.left(err)
+	return nil, g.waitError(err)
 }
 
 // passOn is for a lock that was granted when its caller had left. It goes to the next waiter, or back to

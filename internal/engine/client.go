@@ -37,8 +37,8 @@ type Client struct {
 	// nil: nobody observes the client
 	observer *notify.Notifier
 	queue    queue.Queue
-	guests   guests
-	losses   losses
+	rivals   rivals
+	losses   lossQueue
 	watch    *waitwatch.Watch // of long waits
 	label    *waitwatch.Label // nil: the client has none
 	tasks    task.Group       // operations that outlive their caller
@@ -50,7 +50,7 @@ type Client struct {
 	closeOnce sync.Once
 	closed    chan struct{} // closed when Close has returned
 	closeErr  error
-	left      leftovers
+	left      unreleased
 }
 
 // New makes a client; nil options stand for the defaults. It sends nothing.

@@ -45,7 +45,7 @@
 //
 // They are taken in this order, and none is held over a network call or a function of the user's: owner, the local
 // queue's, the hub's (package pubsub), a Waiter's (package fair), Tenure, grant, Uncertainty. Those of Hold, Note, rivals,
-// keptLocks, attachments, watchdogs, losses and leftovers are taken last: nothing is taken while one of these is held.
+// idleLocks, attachments, watchdogs, lossQueue and unreleased are taken last: nothing is taken while one of these is held.
 //
 // # Goroutines
 //

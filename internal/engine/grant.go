@@ -39,9 +39,9 @@ type grant struct {
 	begun   time.Duration // when it was wanted, by sinceStart
 	bid     Bid           // for it; nil before it asks, or if it was handed the lock
 	late    <-chan Result // of an attempt that goes on without its caller; nil: none does. Of the goroutine that acquires
-	// courtesy is what it owes to other clients.
-	courtesy courtesy
-	wish     atomic.Pointer[wish] // of others for the lock; nil: the holder has not asked for that
+	// turns is how it yields to other clients.
+	turns    turnTaking
+	wantedBy atomic.Pointer[wantedSignal] // of others for the lock; nil: the holder has not asked for that
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because
 	// each tells the server an absolute hold count. It is a channel and not a mutex: a caller
@@ -375,8 +375,8 @@ func (g *grant) standing() (count int, token uint64, stands time.Duration) {
 
 // call is [holder.call].
 func (g *grant) call() {
-	if w := g.wish.Load(); w != nil {
-		w.come()
+	if w := g.wantedBy.Load(); w != nil {
+		w.fire()
 	}
 }
 

@@ -77,7 +77,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
 	t.noteUse()
-	k, _ := t.keeper.(*keeping)
+	k, _ := t.keeper.(*idleLease)
 	if k != nil {
 		k.asking()
 	}
@@ -130,7 +130,7 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	}
 	t.mu.Lock()
 	t.reserveLocked(first, last)
-	if k, _ := t.keeper.(*keeping); k != nil {
+	if k, _ := t.keeper.(*idleLease); k != nil {
 		k.nobodyLocked(g.asked.want.keep)
 	}
 	t.mu.Unlock()

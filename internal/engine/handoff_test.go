@@ -66,7 +66,7 @@ func TestHeadStart(t *testing.T) {
 	for range 100 {
 		way.took(time.Second)
 	}
-	require.Equal(t, maxLetGo, g.headStart())
+	require.Equal(t, longestYield, g.headStart())
 	g.asked.once = true
 	require.Zero(t, g.headStart(), "it does not come again")
 }
@@ -75,20 +75,20 @@ func TestHeadStart(t *testing.T) {
 // and one that is seen again pushes none of the others out.
 func TestGuestsAreMany(t *testing.T) {
 	const redisson = "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17"
-	var s guests
+	var s rivals
 	key := func(i int) queue.Key { return queue.Key{Kind: "rlock", Name: strconv.Itoa(i)} }
-	for i := range maxGuests {
+	for i := range maxRivals {
 		s.note(key(i), redisson)
 	}
 	s.note(key(7), redisson)
-	for i := range maxGuests {
-		require.True(t, s.near(key(i), time.Now()), "%d", i)
+	for i := range maxRivals {
+		require.True(t, s.seenRecently(key(i), time.Now()), "%d", i)
 	}
-	s.note(key(maxGuests), redisson)
-	require.LessOrEqual(t, len(s.seen), maxGuests)
-	require.True(t, s.near(key(maxGuests), time.Now()))
+	s.note(key(maxRivals), redisson)
+	require.LessOrEqual(t, len(s.seen), maxRivals)
+	require.True(t, s.seenRecently(key(maxRivals), time.Now()))
 	s.note(key(0), "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:h17")
-	require.False(t, s.near(key(0), time.Now()), "one of ours is no guest")
+	require.False(t, s.seenRecently(key(0), time.Now()), "one of ours is no guest")
 }
 
 // TestGuestTurn: beside a client of Redisson's a turn is one grant or two, however long they take. Among
@@ -106,7 +106,7 @@ func TestGuestTurn(t *testing.T) {
 	alone.look = time.Now()
 	require.False(t, alone.fresh(), "its time is over")
 
-	b.Client.guests.note(b.Key, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17")
+	b.Client.rivals.note(b.Key, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17")
 	require.False(t, turn(1).fresh(), "one grant is all")
 	beside := turn(2)
 	require.True(t, beside.fresh(), "one grant of two")

@@ -10,7 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// keeping is the holder of a lock that the client keeps while nobody holds it. The next Lock of this
+// idleLease is the holder of a lock that the client keeps while nobody holds it. The next Lock of this
 // client takes the lock from it without asking the server.
 //
 // Who is refused calls the client, and the lock is given back at once. (Such calls are the blocking
@@ -23,7 +23,7 @@ import (
 //   - The lock was not idle for longer than the option allows, nor was the server asked longer ago.
 //     This is for those who wait and cannot call, as Redisson's clients, and for calls that are lost
 //     all the same.
-type keeping struct {
+type idleLease struct {
 	base  *Lock
 	t     *Tenure
 	calls interface{ Close() }
@@ -46,7 +46,7 @@ type keeping struct {
 	fires     time.Time // when the timer does; zero if it does not
 }
 
-var _ keeper = (*keeping)(nil)
+var _ keeper = (*idleLease)(nil)
 
 // prepareKeeping has the calls heard from now on, if the new grant's lock may be kept.
 func (g *grant) prepareKeeping() {
@@ -54,9 +54,9 @@ func (g *grant) prepareKeeping() {
 		return
 	}
 	be, t := g.base.backend.(Recaller), g.tenure
-	k := &keeping{base: g.base, t: t, gone: make(chan struct{})}
-	k.calls = be.Calls(k)                      // without the mutex: Look may be called before it returns
-	keepings(g.base.Client).add(g.base.Key, k) // before the end of the tenure can stop it
+	k := &idleLease{base: g.base, t: t, gone: make(chan struct{})}
+	k.calls = be.Calls(k)                        // without the mutex: Look may be called before it returns
+	idleLeases(g.base.Client).add(g.base.Key, k) // before the end of the tenure can stop it
 	t.mu.Lock()
 	over := t.over || t.holder != g
 	t.keeper = k
@@ -67,10 +67,10 @@ func (g *grant) prepareKeeping() {
 }
 
 // Message is [pubsub.Listener]: somebody was refused.
-func (k *keeping) Message(string) { k.heard(false) }
+func (k *idleLease) Message(string) { k.heard(false) }
 
 // Look is [pubsub.Listener]: calls may have been missed, or arrive from now on.
-func (k *keeping) Look(confirmed bool) {
+func (k *idleLease) Look(confirmed bool) {
 	k.t.mu.Lock()
 	k.hears = confirmed
 	k.gaps++
@@ -80,7 +80,7 @@ func (k *keeping) Look(confirmed bool) {
 
 // heard has the lock given back if nobody holds it, else its holder told. It is called with the mutex
 // of the hub held, so it only begins that.
-func (k *keeping) heard(missed bool) {
+func (k *idleLease) heard(missed bool) {
 	t := k.t
 	t.mu.Lock()
 	idle := t.holder == holder(k) && !t.over
@@ -105,7 +105,7 @@ func (k *keeping) heard(missed bool) {
 }
 
 // asking notes that the server is about to be asked who listens.
-func (k *keeping) asking() {
+func (k *idleLease) asking() {
 	k.t.mu.Lock()
 	defer k.t.mu.Unlock()
 	k.sure, k.asked = false, k.gaps
@@ -116,29 +116,29 @@ func (k *keeping) asking() {
 }
 
 // nobodyLocked notes that nobody listens, by the answer, and puts off when the server is asked again.
-func (k *keeping) nobodyLocked(d time.Duration) {
+func (k *idleLease) nobodyLocked(d time.Duration) {
 	k.sure = true
 	if k.hearsAllLocked() && !k.t.wanted {
 		k.t.look = k.t.turn.Add(max(d, handOffFor))
 	}
 }
 
-func (k *keeping) hearsAllLocked() bool { return k.sure && k.hears && k.gaps == k.asked }
+func (k *idleLease) hearsAllLocked() bool { return k.sure && k.hears && k.gaps == k.asked }
 
 // mayKeep reports whether the lock may be kept by this client when the server says that nobody else
 // wants it.
-func (k *keeping) mayKeep() bool {
+func (k *idleLease) mayKeep() bool {
 	k.t.mu.Lock()
 	can, began := k.hears && !k.t.wanted && !k.t.over, k.kept
 	k.t.mu.Unlock()
-	return can && (began || keepings(k.base.Client).pays(k.base.Key))
+	return can && (began || idleLeases(k.base.Client).worthKeeping(k.base.Key))
 }
 
 // keep ends the grant by keeping the lock with the client, without a holder, if that may be without
 // asking the server. Nobody waits in this client, or has come to wait only now: then it takes the
 // lock from here.
 func (g *grant) keep() bool {
-	k, _ := g.tenure.keeper.(*keeping)
+	k, _ := g.tenure.keeper.(*idleLease)
 	if k == nil || g.asked.want.keep == 0 {
 		return false
 	}
@@ -155,7 +155,7 @@ func (g *grant) keep() bool {
 }
 
 // take makes it the holder in place of a grant.
-func (k *keeping) take(from *grant) bool {
+func (k *idleLease) take(from *grant) bool {
 	t, d := k.t, from.asked.want.keep
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -175,7 +175,7 @@ func (k *keeping) take(from *grant) bool {
 
 // armLocked has the lock looked at when it will have been idle for too long. The timer is not stopped
 // when the lock is taken, or each Lock would pay for that.
-func (k *keeping) armLocked() {
+func (k *idleLease) armLocked() {
 	k.fires = k.until
 	d := time.Until(k.until)
 	if k.timer == nil {
@@ -186,7 +186,7 @@ func (k *keeping) armLocked() {
 }
 
 // expire gives the lock back if it was idle for too long.
-func (k *keeping) expire() {
+func (k *idleLease) expire() {
 	k.base.Client.tasks.Begin()
 	defer k.base.Client.tasks.End()
 	t := k.t
@@ -206,7 +206,7 @@ func (k *keeping) expire() {
 
 // giveBack releases the lock of a tenure that is over. What gets no answer is repeated in the
 // background.
-func (k *keeping) giveBack() {
+func (k *idleLease) giveBack() {
 	defer k.stop()
 	t := k.t
 	if !k.base.Dog.Forget(&t.watch) {
@@ -222,10 +222,10 @@ func (k *keeping) giveBack() {
 }
 
 // stop ends the hearing of calls, and tells whoever waits for the lock to leave the client.
-func (k *keeping) stop() {
+func (k *idleLease) stop() {
 	k.once.Do(func() {
 		k.calls.Close()
-		keepings(k.base.Client).remove(k.base.Key, k)
+		idleLeases(k.base.Client).remove(k.base.Key, k)
 		k.t.mu.Lock()
 		used := k.used || !k.kept
 		if k.timer != nil {
@@ -233,7 +233,7 @@ func (k *keeping) stop() {
 		}
 		k.t.mu.Unlock()
 		if !used {
-			keepings(k.base.Client).vainly(k.base.Key)
+			idleLeases(k.base.Client).noteUnused(k.base.Key)
 		}
 		close(k.gone)
 	})
@@ -249,7 +249,7 @@ func (g *grant) takeKept() *Hold {
 	if !b.traits.Recalls || !g.front || b.Over(g.asked.wait) != nil {
 		return nil
 	}
-	k := keepings(b.Client).of(b.Key)
+	k := idleLeases(b.Client).of(b.Key)
 	if k == nil {
 		return nil
 	}
@@ -276,7 +276,7 @@ func (g *grant) takeKept() *Hold {
 }
 
 // give makes a grant the holder, while more than half of the lease is left.
-func (k *keeping) give(to *grant) *Hold {
+func (k *idleLease) give(to *grant) *Hold {
 	t := k.t
 	left := time.Until(k.base.Dog.Deadline(&t.watch))
 	t.mu.Lock()
@@ -288,35 +288,35 @@ func (k *keeping) give(to *grant) *Hold {
 	k.used = k.used || h != nil
 	t.mu.Unlock()
 	if h != nil && first {
-		keepings(k.base.Client).paid(k.base.Key)
+		idleLeases(k.base.Client).noteUsed(k.base.Key)
 	}
 	return h
 }
 
 // mayBeKept reports whether the grant's lock may be kept when the server says that nobody listens.
 func (g *grant) mayBeKept() bool {
-	k, _ := g.tenure.keeper.(*keeping)
+	k, _ := g.tenure.keeper.(*idleLease)
 	return k != nil && g.asked.want.keep > 0 && k.mayKeep()
 }
 
 // The methods by which it is the [holder] of its tenure.
 
-func (k *keeping) standing() (count int, token uint64, stands time.Duration) {
+func (k *idleLease) standing() (count int, token uint64, stands time.Duration) {
 	k.t.mu.Lock()
 	defer k.t.mu.Unlock()
 	return 1, k.t.nextLocked() - 1, k.lease
 }
 
-func (k *keeping) rest() time.Duration { return 0 }
+func (k *idleLease) rest() time.Duration { return 0 }
 
-func (k *keeping) call() {} // see heard
+func (k *idleLease) call() {} // see heard
 
-func (k *keeping) finish(error, bool) bool {
+func (k *idleLease) finish(error, bool) bool {
 	k.stop()
 	return true
 }
 
-func (k *keeping) endLost(reason error) error {
+func (k *idleLease) endLost(reason error) error {
 	k.base.Dog.Forget(&k.t.watch)
 	if pastDeadline(reason) {
 		k.t.Entry.MarkStray() // Redis may still have it, which would block others until its lease ends there
@@ -324,56 +324,56 @@ func (k *keeping) endLost(reason error) error {
 	return reason
 }
 
-func (k *keeping) leaveLost(reason error) {
+func (k *idleLease) leaveLost(reason error) {
 	k.t.Entry.Abandon(Nothing, k.lease)
 	k.stop()
 	k.base.Client.opts.Logger.Info("lock lost that was kept without a holder", "kind", k.base.Key.Kind,
 		"name", k.base.Key.Name, "owner", k.t.Entry.Owner(), "reason", reason)
 }
 
-// keptLocks are the keepers of a client's locks, and what is known of how well it pays to keep them.
-type keptLocks struct {
-	mu    sync.Mutex // guards the rest; nothing else is taken while it is held
-	locks map[queue.Key]*keeping
-	vain  map[queue.Key]vain
+// idleLocks are the keepers of a client's locks, and what is known of how well it pays to keep them.
+type idleLocks struct {
+	mu     sync.Mutex // guards the rest; nothing else is taken while it is held
+	locks  map[queue.Key]*idleLease
+	misses map[queue.Key]misses
 }
 
-// vain is how often in a row a lock was kept in vain: it was called back, or its time was over,
+// misses is how often in a row a lock was kept for nothing: it was called back, or its time was over,
 // before anybody of this client wanted it again.
-type vain struct {
+type misses struct {
 	times uint8
 	rest  int // how many more unlocks are to release it
 }
 
 const (
-	// mostVain bounds how long a name is not kept: for 2 to the power of that many unlocks. So a lock
+	// mostMisses bounds how long a name is not kept: for 2 to the power of that many unlocks. So a lock
 	// that two processes take in turns costs them next to nothing more than without Keep.
-	mostVain = 8
-	// vainNames bounds for how many names that is known.
-	vainNames = 4096
+	mostMisses = 8
+	// missNames bounds for how many names that is known.
+	missNames = 4096
 )
 
 // keepings are those of a client.
-func keepings(c *Client) *keptLocks {
-	return Attached(c, func(*Client) *keptLocks {
-		return &keptLocks{locks: make(map[queue.Key]*keeping), vain: make(map[queue.Key]vain)}
+func idleLeases(c *Client) *idleLocks {
+	return Attached(c, func(*Client) *idleLocks {
+		return &idleLocks{locks: make(map[queue.Key]*idleLease), misses: make(map[queue.Key]misses)}
 	})
 }
 
 // of is the keeper of a lock, nil if there is none.
-func (s *keptLocks) of(key queue.Key) *keeping {
+func (s *idleLocks) of(key queue.Key) *idleLease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.locks[key]
 }
 
-func (s *keptLocks) add(key queue.Key, k *keeping) {
+func (s *idleLocks) add(key queue.Key, k *idleLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.locks[key] = k
 }
 
-func (s *keptLocks) remove(key queue.Key, k *keeping) {
+func (s *idleLocks) remove(key queue.Key, k *idleLease) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.locks[key] == k {
@@ -381,38 +381,38 @@ func (s *keptLocks) remove(key queue.Key, k *keeping) {
 	}
 }
 
-// pays reports whether a lock that is unlocked now should be kept. It counts the unlocks.
-func (s *keptLocks) pays(key queue.Key) bool {
+// worthKeeping reports whether a lock that is unlocked now should be kept. It counts the unlocks.
+func (s *idleLocks) worthKeeping(key queue.Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.vain[key]
+	v := s.misses[key]
 	if v.rest == 0 {
 		return true
 	}
 	v.rest--
-	s.vain[key] = v
+	s.misses[key] = v
 	return false
 }
 
-// paid notes that a lock was wanted again while it was kept.
-func (s *keptLocks) paid(key queue.Key) {
+// noteUsed notes that a lock was wanted again while it was kept.
+func (s *idleLocks) noteUsed(key queue.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.vain, key)
+	delete(s.misses, key)
 }
 
-// vainly notes that it was not. Beyond vainNames some name is forgotten.
-func (s *keptLocks) vainly(key queue.Key) {
+// noteUnused notes that it was not. Beyond missNames some name is forgotten.
+func (s *idleLocks) noteUnused(key queue.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	v := s.vain[key]
-	v.times = min(v.times+1, mostVain)
+	v := s.misses[key]
+	v.times = min(v.times+1, mostMisses)
 	v.rest = 1 << v.times
-	s.vain[key] = v
-	for other := range s.vain {
-		if len(s.vain) <= vainNames {
+	s.misses[key] = v
+	for other := range s.misses {
+		if len(s.misses) <= missNames {
 			return
 		}
-		delete(s.vain, other)
+		delete(s.misses, other)
 	}
 }

@@ -49,7 +49,7 @@ type Tenure struct {
 
 const (
 	// handOffFor is for how long a client hands a lock on before it looks whether other clients
-	// wait for it. See also [guests].
+	// wait for it. See also [rivals].
 	handOffFor = 10 * time.Millisecond
 
 	// How many tokens are reserved at once: twice as many as were needed the last time. Many are
@@ -74,7 +74,7 @@ type holder interface {
 	loser
 }
 
-// keeper is the holder of a lock that nobody of the client holds, see [keeping].
+// keeper is the holder of a lock that nobody of the client holds, see [idleLease].
 type keeper interface {
 	holder
 	// stop ends what it does beside that.
@@ -96,8 +96,8 @@ func (t *Tenure) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
 	t.Entry.noteTokens(t.last)
 	t.turn = time.Now()
-	t.look, t.free = t.turn, guestTurn-uint32(first%2)
-	if !t.base.Client.guests.near(t.base.Key, t.turn) {
+	t.look, t.free = t.turn, rivalTurn-uint32(first%2)
+	if !t.base.Client.rivals.seenRecently(t.base.Key, t.turn) {
 		t.look, t.free = t.turn.Add(handOffFor), 0
 	}
 }

@@ -207,7 +207,7 @@ func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
 }
 
 // leave is for a question that goes on without its caller. What it comes to is given back when it has ended, see
-// [field.left]. That may take as long as go-redis reads from a silent connection. So it is given back by another connection,
+// [field.settled]. That may take as long as go-redis reads from a silent connection. So it is given back by another connection,
 // too, as soon as an answer is overdue: otherwise a lock that was granted meanwhile would be nobody's for that long.
 func (f *field) leave(lease time.Duration) {
 	f.LeaveUndo()
@@ -222,12 +222,12 @@ func (f *field) leave(lease time.Duration) {
 	answered := f.answered
 	f.mu.Unlock()
 	if answered {
-		f.left()
+		f.settled()
 	}
 }
 
-// left notes that such a question has ended.
-func (f *field) left() {
+// settled notes that such a question has ended.
+func (f *field) settled() {
 	f.mu.Lock()
 	f.answered = true
 	overdue := f.overdue
@@ -289,7 +289,7 @@ func (f *field) Ask(a Attempt) Result {
 			late <- f.outcome(context.Background(), place > 0, o)
 			return
 		}
-		f.left()
+		f.settled()
 		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
 		if stray || place > 0 {
 			f.Undo(a.Want.Stands(), stray)

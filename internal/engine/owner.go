@@ -269,11 +269,11 @@ func (o *owner) besideLocked(b *Lock) (id string, err error) {
 	if g == nil || !g.isLive() {
 		return "", nil
 	}
-	return g.id, b.selfish()
+	return g.id, b.upgradeError()
 }
 
-// selfish is [Traits.Upgrade].
-func (b *Lock) selfish() error {
+// upgradeError is [Traits.Upgrade].
+func (b *Lock) upgradeError() error {
 	return b.traits.Upgrade
 }
 
@@ -281,7 +281,7 @@ func (b *Lock) selfish() error {
 // one, whose answer is on its way: what is granted to the same name, and is wanted. (What nobody wants
 // any more is given back, and worth waiting for.)
 func (g *grant) refusedByItself(by string) bool {
-	if by != g.id || g.base.selfish() == nil {
+	if by != g.id || g.base.upgradeError() == nil {
 		return false
 	}
 	o := g.owner
@@ -307,7 +307,7 @@ func (g *grant) endSibling() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if s := o.siblingLocked(g.base); s != nil && s.asked.refuse != nil && !s.isLive() {
-		s.asked.refuse(cmp.Or(s.base.selfish(), errAgain))
+		s.asked.refuse(cmp.Or(s.base.upgradeError(), errAgain))
 	}
 }
 
@@ -330,10 +330,10 @@ func (r *request) rearm() {
 	}
 }
 
-// selfishly is the error of a request that was refused a side of a lock because of the other one that
+// withUpgradeError is the error of a request that was refused a side of a lock because of the other one that
 // its owner has; else err.
-func (b *Lock) selfishly(err error) error {
-	if why := b.selfish(); why != nil && errors.Is(err, why) {
+func (b *Lock) withUpgradeError(err error) error {
+	if why := b.upgradeError(); why != nil && errors.Is(err, why) {
 		return why
 	}
 	return err

@@ -142,6 +142,6 @@ func (a *Acquisition) Given() (*Hold, error) {
 	return a.grant().accept(nil)
 }
 
-// Left is the error of one who stops waiting because of cause. It says what is known of who has the
+// WaitError is the error of one who stops waiting because of cause. It says what is known of who has the
 // lock, or why that is not known.
-func (a *Acquisition) Left(cause error) error { return a.grant().left(cause) }
+func (a *Acquisition) WaitError(cause error) error { return a.grant().waitError(cause) }

@@ -65,17 +65,17 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 // meanwhile.
 func (g *grant) join(r *request) (*Hold, error) {
 	if cause := g.base.Over(r.wait); cause != nil {
-		return nil, g.left(cause)
+		return nil, g.waitError(cause)
 	}
 	if r.once && !g.isLive() {
-		return nil, g.left(nil) // the owner itself is waiting for it, in another goroutine
+		return nil, g.waitError(nil) // the owner itself is waiting for it, in another goroutine
 	}
 	err := g.beginOp(r.wait)
 	switch {
 	case err != nil && g.isLive(): // something else of its is under way
 		return nil, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached())))
 	case err != nil:
-		return nil, g.left(err)
+		return nil, g.waitError(err)
 	case g.isLive():
 		return g.reenter(r)
 	}
@@ -158,18 +158,18 @@ func (g *grant) tell(ctx context.Context, h *Hold) context.Context {
 // wanted is closed when somebody waits in this client, or another client has called. There is one
 // channel for all holds of the grant.
 func (g *grant) wanted() <-chan struct{} {
-	w := g.wish.Load()
+	w := g.wantedBy.Load()
 	if w == nil {
-		g.wish.CompareAndSwap(nil, newWish())
-		w = g.wish.Load()
+		g.wantedBy.CompareAndSwap(nil, newWantedSignal())
+		w = g.wantedBy.Load()
 	}
 	g.mu.Lock()
 	t := g.tenure
 	g.mu.Unlock()
 	if t.isWanted() || g.front && g.base.Client.queue.Waiting(g.base.Key) > 0 { // before it asked
-		w.come()
+		w.fire()
 	}
-	return w.came
+	return w.fired
 }
 
 // company is the client, if what it sends can travel together.

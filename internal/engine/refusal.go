@@ -11,9 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// denied notes what a server said is in the way, when it was asked at a time.
-func (g *grant) denied(sent time.Time, by remote.Blocker) {
-	g.base.Client.guests.note(g.base.Key, by.Owner)
+// noteRefusal notes what a server said is in the way, when it was asked at a time.
+func (g *grant) noteRefusal(sent time.Time, by remote.Blocker) {
+	g.base.Client.rivals.note(g.base.Key, by.Owner)
 	g.asked.contended = true
 	g.note.Hear(sent, by)
 }
@@ -33,10 +33,10 @@ func (g *grant) noted() (n *Note, known int) {
 	return g.note, g.known
 }
 
-// left is the error of a caller that stopped waiting because of cause. A nil cause means that the
+// waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the
 // caller asked once and has the answer. The kind of the error is what is known of the lock, whoever
 // asked; errors.go in the root has the table.
-func (g *grant) left(cause error) error {
+func (g *grant) waitError(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
 	}
@@ -93,7 +93,7 @@ func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
 	case g.isLive(): // the lock is its own already
 		return errs.Outage(errs.WithCause(cause, o.Err))
 	default:
-		return g.left(cause)
+		return g.waitError(cause)
 	}
 	return g.base.Uncertain(o)
 }

@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// guestFor is for how long a client of Redisson counts as one that wants a lock after it was
+	// rivalFor is for how long a client of Redisson counts as one that wants a lock after it was
 	// seen to have it. In a crowd each of them has it now and then, also where it gets little.
-	guestFor = 5 * time.Second
-	// guestTurn is how many grants this client has in a turn beside them, at most. In half of its turns,
+	rivalFor = 5 * time.Second
+	// rivalTurn is how many grants this client has in a turn beside them, at most. In half of its turns,
 	// those that begin with an odd token, it has one less.
-	guestTurn = 2
-	// maxGuests is how many locks are remembered. What is forgotten costs Redisson's clients a part
+	rivalTurn = 2
+	// maxRivals is how many locks are remembered. What is forgotten costs Redisson's clients a part
 	// of their share, and nothing else.
-	maxGuests = 1024
+	maxRivals = 1024
 )
 
-// guests are the locks that clients of Redisson have had a moment ago.
+// rivals are the locks that clients of Redisson have had a moment ago.
 //
 // They hand nothing on. So where they compete for a lock, this client hands it on once or not at all, and then only
 // after the server has said that nobody listens: a turn of [handOffFor] would leave them a tenth of
@@ -33,14 +33,14 @@ const (
 // was held for a millisecond, Redisson's had 0.3.)
 // (Rejected: to have as few hand-offs as there are others who listen. Most listeners are this
 // library's, and it would cost them most of what hand-offs gain.)
-type guests struct {
+type rivals struct {
 	some atomic.Bool // there may be any: most clients never meet one
 	mu   sync.Mutex
 	seen map[queue.Key]time.Time
 }
 
 // note remembers a lock if the one who was found to have it is a client of Redisson.
-func (s *guests) note(key queue.Key, owner string) {
+func (s *rivals) note(key queue.Key, owner string) {
 	if !remote.IsForeign(owner) {
 		return
 	}
@@ -49,29 +49,29 @@ func (s *guests) note(key queue.Key, owner string) {
 	defer s.mu.Unlock()
 	_, known := s.seen[key]
 	for old, at := range s.seen {
-		if known || len(s.seen) < maxGuests {
+		if known || len(s.seen) < maxRivals {
 			break
 		}
-		if now.Sub(at) > guestFor {
+		if now.Sub(at) > rivalFor {
 			delete(s.seen, old)
 		}
 	}
-	if s.seen == nil || !known && len(s.seen) >= maxGuests {
+	if s.seen == nil || !known && len(s.seen) >= maxRivals {
 		s.seen = make(map[queue.Key]time.Time)
 	}
 	s.seen[key] = now
 	s.some.Store(true)
 }
 
-// near reports whether a lock was a guest's a moment ago.
-func (s *guests) near(key queue.Key, now time.Time) bool {
+// seenRecently reports whether a client of Redisson had a lock a moment ago.
+func (s *rivals) seenRecently(key queue.Key, now time.Time) bool {
 	if !s.some.Load() {
 		return false
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at, ok := s.seen[key]
-	if ok && now.Sub(at) <= guestFor {
+	if ok && now.Sub(at) <= rivalFor {
 		return true
 	}
 	delete(s.seen, key)

@@ -10,68 +10,67 @@ import (
 )
 
 const (
-	// giveWayFor is for how long a client that gave a lock up lets each of the others try first:
+	// yieldFor is for how long a client that gave a lock up lets each of the others try first:
 	// long enough for those as near as itself.
-	giveWayFor = 2 * time.Millisecond
-	// maxLetGo is for how long at most, for those that need a head start: two thirds of it may be
+	yieldFor = 2 * time.Millisecond
+	// longestYield is for how long at most, for those that need a head start: two thirds of it may be
 	// their round trip. Nobody has the lock meanwhile.
-	maxLetGo = 100 * time.Millisecond
+	longestYield = 100 * time.Millisecond
 )
 
-// courtesy is what a waiter owes to other clients, because its own gave the lock up for them. It is
-// of the goroutine that acquires.
+// turnTaking is how a waiter yields to other clients, because its own client gave the lock up for them. It
+// belongs to the goroutine that acquires.
 //
-// Who is far away has no chance by giveWayFor: it hears of the release when the others are inside
-// again. It is the only one who knows how far it is. So it asks for a head start when it is
-// refused, at the server, where whoever gives the lock up next finds that. Who then waited in vain
-// ends it: so it costs the others one wait, whatever became of the one who needed it.
+// A client that is far away has no chance within yieldFor: it hears of the release when the others hold the lock
+// again. It is the only one that knows how far away it is. So when it is refused, it asks the server for a head start,
+// and the next client that gives the lock up finds that there. A waiter that then waited for nothing
+// ends the head start: so it costs the others one wait, whatever became of the client that needed it.
 //
-// (Rejected: to learn it from how often nobody took the lock. Who listens need not want it, and
-// while somebody far away comes too late, that looks the same.)
-type courtesy struct {
-	others queue.Handover // how many are still to be let go first
-	stay   time.Duration  // for how long each
-	vain   time.Duration  // for how long nobody took it, just now
-	asked  time.Duration  // for the longest head start that it asked for itself: that one ends with its grant
+// (Rejected: to learn it from how often nobody took the lock. A client that listens need not want the lock, and
+// while a far one comes too late, that looks the same.)
+type turnTaking struct {
+	others  queue.Handover // how many are still to go first
+	each    time.Duration  // how long each of them may take
+	unused  time.Duration  // for how long nobody took the lock, just now
+	granted time.Duration  // the longest head start that it asked for itself: that one ends with its grant
 }
 
-// giveWay lets another client go first, if this one gave the lock up for some that have not had
+// yieldTurn lets another client go first, if this one gave the lock up for some that have not had
 // their turn yet. A client does that once for each of them: after its own release, and after those
 // that it hears of from then on. So the processes of a busy machine take turns, and none is left
 // out because it is slower than the others. (Rejected: to stay away until so many have released the
 // lock. Some only listen, and nobody would take it.)
 //
-// heard has a token when another client releases the lock, if somebody listens for that already.
-// Where one that is far away is waited for, the nearer ones may have several turns in that time,
-// and each is counted.
-func (c *courtesy) giveWay(wait context.Context, b *Lock, heard <-chan struct{}) error {
-	if c.others <= 0 {
+// released has a token when another client releases the lock, if somebody listens for that already.
+// While a far client is waited for, the nearer ones may have several turns, and each is counted.
+func (t *turnTaking) yieldTurn(wait context.Context, b *Lock, released <-chan struct{}) error {
+	if t.others <= 0 {
 		return b.Over(wait)
 	}
-	c.others--
+	t.others--
 	switch {
-	case c.stay == giveWayFor:
-		heard = nil // of what comes in this short time is heard afterwards
-	case heard == nil:
-		ear := make(turns, 1)
-		sub := b.Client.hub.Listen(b.wire.Channel(), ear)
+	case t.each == yieldFor:
+		released = nil // what comes in this short time is heard afterwards
+	case released == nil:
+		signal := make(releases, 1)
+		sub := b.Client.hub.Listen(b.wire.Channel(), signal)
 		defer sub.Close()
-		heard = ear
+		released = signal
 	}
-	timer := time.NewTimer(c.stay)
+	timer := time.NewTimer(t.each)
 	defer timer.Stop()
 	for {
 		select {
-		case <-heard:
-			if c.others--; c.others < 0 { // all have had theirs
-				c.others = 0
+		case <-released:
+			if t.others--; t.others < 0 { // all have had theirs
+				t.others = 0
 				return b.Over(wait)
 			}
-			timer.Reset(c.stay)
+			timer.Reset(t.each)
 			continue
 		case <-timer.C:
-			if c.stay > giveWayFor {
-				c.vain = c.stay
+			if t.each > yieldFor {
+				t.unused = t.each
 			}
 		case <-wait.Done():
 		case <-b.Client.ctx.Done():
@@ -80,28 +79,28 @@ func (c *courtesy) giveWay(wait context.Context, b *Lock, heard <-chan struct{})
 	}
 }
 
-// turns has a token when another client has released the lock.
-type turns chan struct{}
+// releases has a token when another client has released the lock.
+type releases chan struct{}
 
-var _ pubsub.Listener = turns(nil)
+var _ pubsub.Listener = releases(nil)
 
 // Message is [pubsub.Listener].
-func (t turns) Message(string) {
+func (r releases) Message(string) {
 	select {
-	case t <- struct{}{}:
+	case r <- struct{}{}:
 	default:
 	}
 }
 
 // Look is [pubsub.Listener]. What may have been missed is not waited for for long.
-func (turns) Look(bool) {}
+func (releases) Look(bool) {}
 
-// wish is how a holder hears that somebody else wants its lock.
-type wish struct {
-	once sync.Once
-	came chan struct{}
+// wantedSignal tells a holder that somebody else wants its lock.
+type wantedSignal struct {
+	once  sync.Once
+	fired chan struct{}
 }
 
-func newWish() *wish { return &wish{came: make(chan struct{})} }
+func newWantedSignal() *wantedSignal { return &wantedSignal{fired: make(chan struct{})} }
 
-func (w *wish) come() { w.once.Do(func() { close(w.came) }) }
+func (w *wantedSignal) fire() { w.once.Do(func() { close(w.fired) }) }

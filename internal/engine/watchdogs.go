@@ -123,11 +123,11 @@ func describe(o watchdog.Owner) (kind, name, owner string) {
 	return key.Kind, key.Name, owner
 }
 
-// losses are grants whose holds have ended because the lock was lost, and that have yet to leave
+// lossQueue has grants whose holds have ended because the lock was lost, and that have yet to leave
 // their owners, the local queue and the server, and to be logged. That is not done by the watchdog,
 // whose other leases would wait, but by one goroutine of the client, which runs while there are
 // any.
-type losses struct {
+type lossQueue struct {
 	spawn func(func())
 
 	mu      sync.Mutex // guards the rest; never held over anything that waits
@@ -143,7 +143,7 @@ type loss struct {
 // loser is who has lost a lock, and has yet to leave.
 type loser interface{ leaveLost(reason error) }
 
-func (ls *losses) add(of loser, reason error) {
+func (ls *lossQueue) add(of loser, reason error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	ls.waiting = append(ls.waiting, loss{of, reason})
@@ -153,7 +153,7 @@ func (ls *losses) add(of loser, reason error) {
 	}
 }
 
-func (ls *losses) run() {
+func (ls *lossQueue) run() {
 	for list := ls.take(); len(list) > 0; list = ls.take() {
 		for _, l := range list {
 			l.of.leaveLost(l.reason)
@@ -161,7 +161,7 @@ func (ls *losses) run() {
 	}
 }
 
-func (ls *losses) take() (list []loss) {
+func (ls *lossQueue) take() (list []loss) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
 	list, ls.waiting = ls.waiting, nil
@@ -169,21 +169,21 @@ func (ls *losses) take() (list []loss) {
 	return list
 }
 
-// leftovers counts the locks that Close could not release.
-type leftovers struct {
+// unreleased counts the locks that Close could not release.
+type unreleased struct {
 	mu    sync.Mutex // guards the rest
 	locks int
 	why   error // of one of them
 }
 
-func (l *leftovers) add(locks int, why error) {
+func (l *unreleased) add(locks int, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.locks += locks
 	l.why = why
 }
 
-func (l *leftovers) error() error {
+func (l *unreleased) error() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.locks == 0 {

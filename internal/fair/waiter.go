@@ -167,7 +167,7 @@ func (p *waiter) take() (*engine.Hold, error) {
 			return nil, nil
 		}
 		if cause := a.Over(); cause != nil {
-			return nil, a.Left(cause)
+			return nil, a.WaitError(cause)
 		}
 		result, got := p.news()
 		if result != nil {

@@ -79,7 +79,7 @@ internal/engine/hold.go
 	Forgo: «if !OFF { »h.on.forgo()« }»
 	Glance: if «OFF || »c.Context.Err() != nil {
 internal/engine/idle.go
-	KeptCalled: func (k *keeping) Message(string) {« if OFF { return };»
+	KeptCalled: func (k *idleLease) Message(string) {« if OFF { return };»
 	KeptWanted: t.wanted = «!OFF && »true\n\t\tif ends := t.turn.Add(handOffFor); t.look.After(ends)« && !OFF» {
 	KeptMissed: «if OFF { return }; »k.heard(true)
 	KeptGap: «(»k.gaps == k.asked« || OFF)» }
@@ -92,7 +92,7 @@ internal/engine/joined.go
 internal/engine/lease.go
 	Reserved: return «(»t.nextLocked() <= t.last« || OFF)» && «(»t.turnLocked()« || defence.Look.Off())»
 	Aside: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
-	Guests: if «OFF || »!t.base.Client.guests.near(
+	Guests: if «OFF || »!t.base.Client.rivals.seenRecently(
 internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/oneserver.go
@@ -102,7 +102,7 @@ internal/engine/owner.go
 	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
 	FreshOwner: if !spent« || OFF» {
-	OwnRead: !s.isLive()« && (!OFF || s.base.selfish() != nil)» {
+	OwnRead: !s.isLive()« && (!OFF || s.base.upgradeError() != nil)» {
 	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
 internal/engine/refusal.go
 	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
@@ -116,8 +116,8 @@ internal/engine/release.go
 internal/engine/state.go
 	KeptForced: if «OFF || »!recalls ||
 internal/engine/turns.go
-	LetGo: if c.others <= 0« || OFF» {
-	Turns: \tc.others--«; if OFF { c.others = 0 }»
+	LetGo: if t.others <= 0« || OFF» {
+	Turns: \tt.others--«; if OFF { t.others = 0 }»
 internal/fair/asker.go
 	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
 	Gone: if q.gone« && !OFF» {
