@@ -182,11 +182,11 @@ func (g *grant) acquire(r *request, at Place) (h *Hold, err error) {
 	switch {
 	case turn == queue.Handed:
 		r.how = notify.HandedOn
-		h, err = g.accept(err)
+		h, err = g.takenOver(err)
 	case err != nil:
 		err = g.waitError(err)
 	default:
-		if h = g.takeKept(); h != nil {
+		if h = g.takeOverIdle(); h != nil {
 			r.how = notify.FromKept
 			return h, nil
 		}

@@ -210,8 +210,8 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	return nil, err
 }
 
-// accept ends the wait of a grant that was handed the lock.
-func (g *grant) accept(err error) (*Hold, error) {
+// takenOver ends the wait of a grant that was handed the lock.
+func (g *grant) takenOver(err error) (*Hold, error) {
 	if err == nil {
 		err = g.base.Over(g.asked.wait)
 	}
@@ -241,7 +241,7 @@ func (g *grant) accept(err error) (*Hold, error) {
 // the server when the grant ends, which is left to do if nobody has taken the lock.
 func (g *grant) passOn(h *Hold, reason error) {
 	_ = h.end(reason)
-	if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+	if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
 		g.base.Dog.Forget(&g.tenure.watch)
 		g.entry.SetPlaced(true)
 	}

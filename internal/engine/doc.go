@@ -19,7 +19,7 @@
 //	made ──┤  granted by the server        activate    │
 //	       │  handed off within the client takeOver    ▼
 //	       └───────────────► live ───────────────────► ended
-//	                          │ last Unlock: the next of a run (handOn), handed off (hand), kept idle (keep),
+//	                          │ last Unlock: the next of a run (handOffInRun), handed off (handOff), kept idle (keep),
 //	                          │              passed (pass), left taken or released (release)
 //	                          └ lost: the server says so, or its time is over (endLost); the client is closed (finish)
 //

@@ -41,13 +41,13 @@ func (g *grant) ahead(deadline time.Time) time.Duration {
 	return deadline.Sub(start.Add(g.looked))
 }
 
-// hand makes the first waiter of this client the holder. In the hash the lock keeps the id of this
+// handOff makes the first waiter of this client the holder. In the hash the lock keeps the id of this
 // grant. The owner who hands on does not use that id again: otherwise it would be taken for the
 // holder.
-func (g *grant) hand() bool {
+func (g *grant) handOff() bool {
 	b, t := g.base, g.tenure
 	deadline := b.Dog.Deadline(&t.watch)
-	if !b.Client.queue.Hand(b.Key, func(who any) bool { return t.give(g, who.(*grant)) }) {
+	if !b.Client.queue.Hand(b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()
@@ -57,8 +57,8 @@ func (g *grant) hand() bool {
 	return true
 }
 
-// give makes a waiter of this client the holder. It is called with the queue's mutex held.
-func (t *Tenure) give(from, to *grant) bool {
+// handTo makes a waiter of this client the holder. It is called with the queue's mutex held.
+func (t *Tenure) handTo(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holder != holder(from) {
@@ -134,7 +134,7 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 		k.nobodyLocked(g.asked.want.keep)
 	}
 	t.mu.Unlock()
-	return g.mayHandOff() && g.hand() || g.keep(), nil // everybody may have left meanwhile
+	return g.mayHandOff() && g.handOff() || g.keep(), nil // everybody may have left meanwhile
 }
 
 // A run is a part of a queue at the server: the one who was handed the lock, and those of this
@@ -147,15 +147,15 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 // Unlike a hand-off, a run needs no look at other clients: nobody is overtaken, because it is the
 // server's order. So it may take as long as its holders do, while the lease is renewed.
 
-// handOn ends the grant by handing the lock to the next of its run. It reports whether the grant
+// handOffInRun ends the grant by handing the lock to the next of its run. It reports whether the grant
 // has ended. If not, the lock is to be released, and the server grants it to the next in the queue.
-func (g *grant) handOn() bool {
+func (g *grant) handOffInRun() bool {
 	t := g.tenure
-	if t.run == nil || !g.mayHandOn() {
+	if t.run == nil || !g.mayHandOffInRun() {
 		return false
 	}
 	deadline := g.base.Dog.Deadline(&t.watch)
-	if !t.run(func(who any) bool { return t.giveNext(g, who.(*grant)) }) {
+	if !t.run(func(who any) bool { return t.handToNext(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()
@@ -165,10 +165,10 @@ func (g *grant) handOn() bool {
 	return true
 }
 
-// mayHandOn reports whether the lock may be handed on in a run. More than half of the lease has to
+// mayHandOffInRun reports whether the lock may be handed on in a run. More than half of the lease has to
 // be left, as for every hand-off, or of the claim, if the renewal that makes it a lease is under
 // way. A token has to be left.
-func (g *grant) mayHandOn() bool {
+func (g *grant) mayHandOffInRun() bool {
 	t, want := g.tenure, &g.asked.want
 	g.mu.Lock()
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil && !g.longer
@@ -186,11 +186,11 @@ func (g *grant) mayHandOn() bool {
 	return can && g.ahead(deadline) > lease/2
 }
 
-// giveNext makes a waiter that has a place at the server the holder. A waiter of which a command
+// handToNext makes a waiter that has a place at the server the holder. A waiter of which a command
 // may still arrive cannot have the lock this way: the command would take another place for it.
-func (t *Tenure) giveNext(from, to *grant) bool {
+func (t *Tenure) handToNext(from, to *grant) bool {
 	own := to.entry
-	if own.IsStray() || !t.give(from, to) {
+	if own.IsStray() || !t.handTo(from, to) {
 		return false
 	}
 	t.Entry.serve(own.Owner())

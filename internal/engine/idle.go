@@ -239,10 +239,10 @@ func (k *idleLease) stop() {
 	})
 }
 
-// takeKept makes the grant the holder of the lock if its client keeps it. A lock that is being given
+// takeOverIdle makes the grant the holder of the lock if its client keeps it. A lock that is being given
 // back is waited for: else its own client would be told that it is taken. So is one that does not
 // suit, which is given back first.
-func (g *grant) takeKept() *Hold {
+func (g *grant) takeOverIdle() *Hold {
 	b := g.base
 	// In this order: what has its queue at the server may be handed to the grant just now, and then front
 	// is not this goroutine's to read.
@@ -253,7 +253,7 @@ func (g *grant) takeKept() *Hold {
 	if k == nil {
 		return nil
 	}
-	if h := k.give(g); h != nil {
+	if h := k.handTo(g); h != nil {
 		return h
 	}
 	k.t.mu.Lock()
@@ -275,8 +275,8 @@ func (g *grant) takeKept() *Hold {
 	return nil
 }
 
-// give makes a grant the holder, while more than half of the lease is left.
-func (k *idleLease) give(to *grant) *Hold {
+// handTo makes a grant the holder, while more than half of the lease is left.
+func (k *idleLease) handTo(to *grant) *Hold {
 	t := k.t
 	left := time.Until(k.base.Dog.Deadline(&t.watch))
 	t.mu.Lock()

@@ -24,7 +24,7 @@ type Tenure struct {
 	watch   watchdog.Lease
 	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
 
-	// run hands the lock to the next of a run, see run.go: it calls give with those who are to have
+	// run hands the lock to the next of a run, see handoff.go: it calls give with those who are to have
 	// it, until one takes it. nil: there is no run. claimed is when the claim ends by which the run
 	// was granted, and claim its length. They are set before anybody knows the tenure's hold.
 	run     func(give func(who any) bool) bool

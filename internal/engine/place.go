@@ -139,7 +139,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 // lock is given back.
 func (a *Acquisition) Given() (*Hold, error) {
 	a.asked.how = notify.HandedOn
-	return a.grant().accept(nil)
+	return a.grant().takenOver(nil)
 }
 
 // WaitError is the error of one who stops waiting because of cause. It says what is known of who has the

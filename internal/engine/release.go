@@ -108,8 +108,8 @@ func (g *grant) unlockInner(ctx context.Context, count int, lease time.Duration)
 
 // unlockLast ends the grant. The lock goes the first of six ways that is open:
 //
-//  1. to the next of its run: that is the order of the server's queue, so nobody is overtaken (handOn);
-//  2. handed off to the first who waits in this client, while the client's turn lasts (hand);
+//  1. to the next of its run: that is the order of the server's queue, so nobody is overtaken (handOffInRun);
+//  2. handed off to the first who waits in this client, while the client's turn lasts (handOff);
 //  3. kept idle for the next caller of this client, if it was taken with Keep (keep);
 //  4. passed: the server keeps it for this client, or releases it because other clients want it (pass);
 //  5. left taken, because it was taken with HoldAtLeast;
@@ -141,7 +141,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 // next takes one of the ways that ask no server. It reports whether the grant has ended, and else whether the server
 // is to be asked, by pass.
 func (g *grant) next() (ended, ask bool) {
-	if g.handOn() {
+	if g.handOffInRun() {
 		return true, false
 	}
 	if !g.mayStay() {
@@ -149,7 +149,7 @@ func (g *grant) next() (ended, ask bool) {
 	}
 	awaited := g.isAwaited()
 	turn := !awaited || g.tenure.fresh() // else others may have waited for too long
-	if awaited && turn && g.hand() || turn && g.keep() {
+	if awaited && turn && g.handOff() || turn && g.keep() {
 		return true, false
 	}
 	return false, !turn || !awaited && g.mayBeKept()

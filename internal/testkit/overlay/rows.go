@@ -58,7 +58,7 @@ internal/engine/attempt.go
 	HeadStart: if g.asked.once« || OFF» {
 	Outlast: g.front && !r.once« && !OFF»
 	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
-	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.hand() {
+	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
 	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/backend.go
 	Deaf: if !l.Confirmed()« && !OFF» {
