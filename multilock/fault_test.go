@@ -252,7 +252,8 @@ func TestSilenceBehindARefusal(t *testing.T) {
 			t.Parallel()
 			srv := redistest.Start(t)
 			proxy, direct := faultproxy.New(t, srv.Addr()), srv.Client(t)
-			rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+			// A question that is under way when its caller is cancelled ends by go-redis's ReadTimeout.
+			rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 2 * time.Second })
 			c := newClient(t, rdb, &holdfast.Options{RetryBudget: time.Hour})
 			h := lock(t.Context(), t, rlock.New(newClient(t, direct, nil), "b"))
 			ctx, cancel := context.WithCancel(t.Context())
