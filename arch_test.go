@@ -99,6 +99,7 @@ const (
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards   // fence: what stores do with tokens
 	remote   // internal/remote: one Redis, and what is sent to it
+	reports  // internal/notify, internal/waitwatch: what people and the user's code are told; they see no lock
 	middle   // internal/engine: who holds what
 	queues   // internal/fair: what kinds share whose waiters have places at the server
 	root     // the face of the engine: what users read
@@ -119,6 +120,8 @@ func layerOf(dir string) layer {
 		return helpers
 	case dir == "internal/engine":
 		return middle
+	case dir == "internal/notify", dir == "internal/waitwatch":
+		return reports
 	case dir == "internal/fair":
 		return queues
 	case dir == "internal/telemetry":
@@ -209,6 +212,10 @@ func forbidden(from, to string) string {
 		return "an adapter takes locks of any kind, as users do"
 	case d == guards:
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
+	case f == reports && (d == middle || d == root):
+		return "what is told of locks sees them through what the engine gives it"
+	case d == reports && f != reports && f != middle && f != root:
+		return "only the engine has something to tell, and the root shows what it is"
 	case f == base && d == base:
 		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the engine"
 	case f == remote && (d == middle || d == root):
@@ -227,7 +234,7 @@ func forbidden(from, to string) string {
 		return "kinds are independent of each other; what two of them share belongs in internal"
 	case d == kinds:
 		return "nothing below the kinds may know which kinds there are, so that one can be added without changing them"
-	case f == root && d != middle && dir != "internal/errs":
+	case f == root && d != middle && dir != "internal/errs" && dir != "internal/notify":
 		return "the root holds what users read, and nothing else; what works belongs in internal/engine"
 	case f == internal && (d == remote || d == middle || d == root):
 		return "other internal packages are below the engine; pass in what they need"
@@ -307,11 +314,13 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 			"internal/testkit/mutant>rlock",
 		"knows neither": "internal/testkit/kindtest>rlock internal/testkit/kindtest>lua " +
 			"internal/testkit/adaptertest>rlock",
-		"knows no kind":       "internal/testkit/memory>rlock",
-		"counts nothing":      "internal/engine>internal/telemetry rlock>internal/telemetry .>internal/telemetry",
-		"sees nothing inside": "internal/telemetry>internal/engine internal/telemetry>rlock",
-		"knows of none":       "rlock>internal/adapt",
-		"of any kind":         "internal/adapt>rlock internal/adapt>internal/engine",
+		"knows no kind":         "internal/testkit/memory>rlock",
+		"counts nothing":        "internal/engine>internal/telemetry rlock>internal/telemetry .>internal/telemetry",
+		"sees nothing inside":   "internal/telemetry>internal/engine internal/telemetry>rlock",
+		"knows of none":         "rlock>internal/adapt",
+		"of any kind":           "internal/adapt>rlock internal/adapt>internal/engine",
+		"what the engine gives": "internal/waitwatch>internal/engine internal/notify>.",
+		"has something to tell": "rlock>internal/notify internal/remote>internal/waitwatch internal/fair>internal/notify",
 		"tokens and no locks": "fence>. fence>rlock fence>pubsub fence>internal/kind fence>internal/remote " +
 			"fence>internal/engine",
 		"up to them":      "rlock>fence internal/engine>fence",
@@ -320,7 +329,9 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		"only go-redis": "rlock>!github.com/stretchr/testify lua>!github.com/redis/go-redis/v90 " +
 			"lua>!github.com/holdfast-go/holdfas",
 		"": // allowed
-		".>internal/engine .>internal/errs .>!golang.org/x/sync/errgroup .>!github.com/google/uuid " +
+		".>internal/engine .>internal/errs .>internal/notify internal/engine>internal/waitwatch " +
+			"internal/waitwatch>internal/notify internal/notify>watchdog " +
+			".>!golang.org/x/sync/errgroup .>!github.com/google/uuid " +
 			"internal/engine>internal/remote internal/engine>lua internal/engine>pubsub internal/engine>watchdog " +
 			"internal/engine>internal/kind internal/engine>internal/held internal/engine>internal/master " +
 			"internal/remote>watchdog internal/kind>lua pubsub>internal/task lua>!fmt lua>!github.com/redis/go-redis/v9 " +

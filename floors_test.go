@@ -145,12 +145,12 @@ func TestFilesOfTheEngineUseThoseBelow(t *testing.T) {
 func TestUpwardUsesAreTold(t *testing.T) {
 	_, uses := usesIn(t, "internal/engine", map[string]string{
 		"client.go":  "\nfunc up(b *Lock, t *Tenure) { b.Over(nil); t.over = pastDeadline(nil) }\n",
-		"options.go": "\nvar beside = guestFor\n",
+		"options.go": "\nvar beside = rivalFor\n",
 	})
 	require.ElementsMatch(t, []use{
 		{"client.go", "lock.go", "Lock"}, {"client.go", "lock.go", "Over"},
 		{"client.go", "lease.go", "Tenure"}, {"client.go", "lease.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
-		{"options.go", "rivals.go", "guestFor"},
+		{"options.go", "rivals.go", "rivalFor"},
 	}, upward(floors, uses))
 	clump := []use{{"owner.go", "grant.go", "grant"}, {"grant.go", "owner.go", "owner"}, {"grant.go", "hold.go", "Hold"}}
 	require.Empty(t, upward(floors, clump), "who shares a room may")
