@@ -46,23 +46,16 @@ func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool)
 	return t
 }
 
-// take gets the members of a parcel. It asks for all of them at once, unless others want them too, see [contests]. If one
-// is taken by somebody else, it gives back those that come after it, waits for that one, and asks for the rest anew.
+// take gets the members of a parcel. It asks for all of them at once. If one is taken by somebody
+// else, it gives back those that come after it, waits for that one, and asks for the rest anew.
 func (t *taking) take(parcel []member) error {
 	for len(parcel) > 0 {
-		if len(parcel) == 1 || !t.once && parcel[0].contested() {
-			if err := t.one(parcel[0]); err != nil {
-				return err
-			}
-			parcel = parcel[1:]
-			continue
+		if len(parcel) == 1 {
+			return t.one(parcel[0])
 		}
 		n, err := t.several(parcel)
 		if err == nil {
 			return nil
-		}
-		if errors.Is(err, holdfast.ErrNotAcquired) {
-			parcel[0].contest()
 		}
 		silent := errors.Is(err, holdfast.ErrUnavailable)
 		switch known := silent || errors.Is(err, holdfast.ErrNotAcquired); {

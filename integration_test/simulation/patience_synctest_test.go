@@ -16,7 +16,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
-	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
@@ -36,7 +35,6 @@ func TestImpatience(t *testing.T) {
 	plain := func(c *holdfast.Client) holdfast.Locker { return rlock.New(c, "a") }
 	writers := func(c *holdfast.Client) holdfast.Locker { return rwlock.New(c, "a") }
 	fair := func(c *holdfast.Client) holdfast.Locker { return fairlock.New(c, "a") }
-	both := func(c *holdfast.Client) holdfast.Locker { return multilock.New(rlock.New(c, "a"), rlock.New(c, "b")) }
 	for _, c := range []struct {
 		name string
 		off  *defence.Switch
@@ -46,7 +44,6 @@ func TestImpatience(t *testing.T) {
 		{"rwlock, one client", &defence.Outlast, impatience{writers, 1, 30}},
 		{"fairlock, one client", &defence.InTime, impatience{fair, 1, 20}},
 		{"fairlock, four clients", &defence.InTime, impatience{fair, 4, 60}},
-		{"multilock, four clients", &defence.FirstAlone, impatience{both, 4, 20}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.clients > 1 {

@@ -146,7 +146,6 @@ var (
 
 	OneOrder     Switch // they are taken in one order, whatever order they are given in
 	Behind       Switch // nothing is held that comes after what is waited for
-	FirstAlone   Switch // where others want the locks too, the first is asked for alone
 	AllOrNone    Switch // what was granted is given back if one is not
 	GivesAllBack Switch // all are given back, also if that fails for one
 	JoinedEnds   Switch // the hold of all ends with the first that is lost

@@ -110,7 +110,6 @@ var controls = map[string]string{
 
 	"OneOrder":     "multilock.TestTwoOrdersControl",
 	"Behind":       "multilock.TestNothingBehindIsHeldMeanwhileControl",
-	"FirstAlone":   "integration_test/simulation.TestImpatience/multilock, four clients",
 	"AllOrNone":    "multilock.TestEndedBeforeTheLast",
 	"GivesAllBack": "multilock.TestADeadServer",
 	"JoinedEnds":   "multilock.TestTheMiddleIsLostControl",

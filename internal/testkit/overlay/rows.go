@@ -171,7 +171,6 @@ multilock/member.go
 	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
 multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
-	FirstAlone: !t.once && parcel[0].contested()« && !OFF» {
 	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
 pubsub/follow.go
 	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
