@@ -32,6 +32,7 @@ var undoDefences = []proof{
 		try: func(l *lab) string {
 			m := l.mutex(nil)
 			l.warm(m)
+			defer defence.SilentWay.Without(l)() // or it is given back once more because the answer is overdue
 			undo := l.next(lua.Release, faultproxy.HoldReply)
 			straggler := l.abandon(m, l.Context(), faultproxy.BlackHole)
 			<-undo.Fired()
