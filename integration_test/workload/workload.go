@@ -256,7 +256,7 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 		case op.Of != history.Elections || o.Result != history.Unknown:
 		case errors.Is(err, holdfast.ErrLost):
 			o.Result = history.Lost // before it was announced, perhaps
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, strings.Contains(err.Error(), "could not be announced within the time of the call"):
 			o.Result = history.Left // it may have announced itself, and that is undone
 		}
 		if h != nil {
