@@ -335,7 +335,8 @@ func note(o *history.Op, err error) {
 	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
 	silent := errors.Is(err, holdfast.ErrUnavailable)
 	o.Outage = silent
-	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		err != nil && strings.Contains(err.Error(), "waited as long as Wait allows") // which bounds a TryLock, too
 	if asks || o.Kind == history.Wait {
 		o.Taken = errors.Is(err, holdfast.ErrNotAcquired)
 	}
