@@ -125,10 +125,8 @@ type election struct {
 }
 
 // election runs one election, for the given number of tokens. If others want the lock, the lead is
-// asked first. once says that there will be no second attempt: then the other masters are asked even if
-// the lead refuses, unless it refuses for an owner that may be in the middle of its election. (Otherwise
-// callers who ask once take those votes away from each owner that has the lead's, and while one of the masters
-// is slow, nobody is granted the lock.)
+// asked first. once says that there will be no second attempt, so the other masters are asked
+// whatever the lead answers.
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
@@ -138,7 +136,7 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
-		if a := &p.answers[lead]; a.refuses() && e.disturbs(c, a.holder(), once) {
+		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
 			e.left, e.by = e.soon(), p.rivals()[0]
 			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // this says no more than all masters did
 			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
@@ -171,14 +169,6 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won, e.unknown)
 	}
 	return e
-}
-
-// disturbs reports whether to ask the other masters would disturb the owner that has the lead's vote.
-func (e *election) disturbs(c *contest, owner string, once bool) bool {
-	if !once {
-		return !c.passes(owner)
-	}
-	return remote.IsOwner(owner) && e.q.rivals().leads(e.q.base.Key, owner) < e.lasts() // else it is no owner of a lock
 }
 
 // agree decides the tokens of an election that is won. The token is the greatest that a master

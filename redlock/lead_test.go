@@ -239,41 +239,6 @@ func questions(t *testing.T, awaited int) (perCall int) {
 	return votes / processes
 }
 
-// TestOnceDoesNotDisturb: a caller who asks once, of a lock that others want too, does not take the other masters' votes
-// away from an owner that has had the lead's for no longer than an election takes. From one that has had it for
-// longer, and has no majority, it takes the lock.
-func TestOnceDoesNotDisturb(t *testing.T) {
-	l, p, m := newParty(t, 3, nil)
-	name := m.Name()
-	asked := func() (votes int, err error) {
-		before := p.votes()
-		h, err := m.TryLock(t.Context())
-		if err == nil {
-			unlock(t, h)
-		}
-		unlock(t, l.everywhere(p.mutex("behind:"+name))) // behind all that was asked
-		return p.votes() - before - len(l.masters), err
-	}
-	contested := func(owner string) { // by one who has all votes
-		for _, i := range l.all() {
-			l.give(i, name, owner, time.Hour)
-		}
-	}
-	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:1")
-	_, err := asked()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:2")
-	votes, err := asked()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.Equal(t, 1, votes, "the lead is asked")
-
-	eventually(t, "all are asked, of the same owner", func() bool { votes, _ = asked(); return votes == len(l.masters) })
-	defer defence.Undisturbed.Without(t)()
-	contested("3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:3")
-	votes, _ = asked()
-	require.Equal(t, len(l.masters), votes, "control")
-}
-
 // A lock that was refused a moment ago is asked for at one master, by the next call too.
 func TestRefusedIsRemembered(t *testing.T) {
 	require.Less(t, questions(t, 1), 3)

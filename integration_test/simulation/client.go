@@ -132,7 +132,7 @@ func (w *World) connect(n *network) *redis.Client {
 		// bubbles.
 		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many + 2*w.Crowd,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
-		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout,
+		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, ContextTimeoutEnabled: w.Contexts,
 		DialerRetries:            w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

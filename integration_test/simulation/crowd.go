@@ -26,6 +26,7 @@ func crowded(seed uint64) Settings {
 		Clients: 2, Actors: 2, Names: 1, Permits: 1 + rng.IntN(3), Crowd: 4 + rng.IntN(12),
 		Latency: rng.between(50*time.Microsecond, 30*time.Millisecond), Apart: rng.IntN(2) == 0, Skew: 0.0095 * (2*rng.Float64() - 1),
 		RetryBudget: 2 * time.Second, ReadTimeout: time.Second, DialTimeout: time.Second, DialerRetries: 1,
+		Contexts: seed/12%2 == 1,
 	}
 	s.Service = rng.between(s.Latency/20, min(2*s.Latency, 5*time.Millisecond))
 	s.Wait, s.Think, s.Hold = s.Lease, max(20*s.trip(), 4*time.Second), s.trip()

@@ -53,6 +53,7 @@ type Settings struct {
 
 	RetryBudget, ReadTimeout, DialTimeout time.Duration
 	DialerRetries                         int
+	Contexts                              bool // go-redis ends a command with its context
 }
 
 // distances are how far clients may be, one way.

@@ -256,7 +256,7 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 		case op.Of != history.Elections || o.Result != history.Unknown:
 		case errors.Is(err, holdfast.ErrLost):
 			o.Result = history.Lost // before it was announced, perhaps
-		case ctx.Err() != nil:
+		case ctx.Err() != nil, strings.Contains(err.Error(), "could not be announced within the time of the call"):
 			o.Result = history.Left // it may have announced itself, and that is undone
 		}
 		if h != nil {
@@ -335,7 +335,8 @@ func note(o *history.Op, err error) {
 	asks := o.Kind == history.Lock || o.Kind == history.Try || o.Kind == history.Reenter
 	silent := errors.Is(err, holdfast.ErrUnavailable)
 	o.Outage = silent
-	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	over := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		err != nil && strings.Contains(err.Error(), "waited as long as Wait allows") // which bounds a TryLock, too
 	if asks || o.Kind == history.Wait {
 		o.Taken = errors.Is(err, holdfast.ErrNotAcquired)
 	}

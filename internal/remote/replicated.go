@@ -64,7 +64,7 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Re
 		s.Cluster.ReloadState(ctx) // a single server's client does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
 		err = s.tooFew(ctx, node, n)
-	case err != nil && haste && s.isLate(ctx, err):
+	case err != nil && s.isLate(ctx, err):
 		err = errs.Both(ctx.Err(), err)
 	}
 	return reply, err

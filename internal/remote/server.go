@@ -60,10 +60,10 @@ func (s *Server) Asking(master *redis.Client) (ended func(error)) {
 	return func(err error) { p.end(b, err) }
 }
 
-// send sends a call once. In haste it returns soon after the deadline of the context; that is no answer,
-// and the error is then why the context has ended.
+// send sends a call once. In haste it returns soon after the deadline of the context; where go-redis heeds contexts
+// (ContextTimeoutEnabled), in any case. That is no answer, and the error is then why the context has ended.
 func (s *Session) send(ctx context.Context, at *Server, call lua.Call, haste bool) (lua.Reply, error) {
-	p := &at.pulse
+	p, via := &at.pulse, at.Single
 	switch {
 	case at.Cluster != nil:
 		p = at.nodes.get(at.MasterOf(call.Key()))
@@ -71,22 +71,24 @@ func (s *Session) send(ctx context.Context, at *Server, call lua.Call, haste boo
 			return s.sendAside(ctx, at, call, p)
 		}
 	case haste && at.hasty != nil:
-		b := p.begin()
-		reply, err := lua.Run(ctx, at.hasty, call)
-		if err != nil && at.isLate(ctx, err) {
-			p.leave(b)
-			return reply, errs.Both(ctx.Err(), err)
-		}
-		p.end(b, err)
-		return reply, err
+		via = at.hasty
 	}
+	return at.run(ctx, via, call, p)
+}
+
+// run is send, when it is clear by which way.
+func (s *Server) run(ctx context.Context, via lua.Processor, call lua.Call, p *pulse) (lua.Reply, error) {
 	b := p.begin()
-	reply, err := lua.Run(ctx, at.Single, call)
+	reply, err := lua.Run(ctx, via, call)
+	if err != nil && s.isLate(ctx, err) {
+		p.leave(b)
+		return reply, errs.Both(ctx.Err(), err)
+	}
 	p.end(b, err)
 	return reply, err
 }
 
-// isLate reports whether a caller in haste did not wait for an answer because its time is over.
+// isLate reports whether a caller did not wait for an answer because its time is over.
 func (s *Server) isLate(ctx context.Context, err error) bool {
 	if !combine.IsUnanswered(err) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -110,10 +112,8 @@ func (s *Session) sendAside(ctx context.Context, at *Server, call lua.Call, p *p
 		error
 	}
 	answered := make(chan answer, 1)
-	b := p.begin()
 	s.Tasks.Go(func() {
-		reply, err := lua.Run(ctx, at.Single, call)
-		p.end(b, err)
+		reply, err := at.run(ctx, at.Single, call, p)
 		answered <- answer{reply, err}
 	})
 	select {

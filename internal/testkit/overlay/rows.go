@@ -208,7 +208,6 @@ redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
-	Undisturbed: return remote.IsOwner(owner)« && !OFF»
 redlock/lead.go
 	LastWord: !time.Now().Before(c.look)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»
