@@ -88,15 +88,16 @@ func drawOf(seed uint64, kind history.Family) Settings {
 	lease := rng.between(500*time.Millisecond, longest)
 	timeout := min(rng.between(100*time.Millisecond, 3*time.Second), lease/5)
 	s := Settings{
-		Seed:    seed,
-		Kind:    kind,
-		Fair:    fair,
-		Lease:   lease.Round(time.Millisecond),
-		Length:  12 * lease,
-		Clients: 2 + rng.IntN(3),
-		Actors:  1 + rng.IntN(3),
-		Names:   1 + rng.IntN(3),
-		Life:    8 * lease,
+		Seed:     seed,
+		Contexts: newSource(seed, 't').IntN(3) == 0,
+		Kind:     kind,
+		Fair:     fair,
+		Lease:    lease.Round(time.Millisecond),
+		Length:   12 * lease,
+		Clients:  2 + rng.IntN(3),
+		Actors:   1 + rng.IntN(3),
+		Names:    1 + rng.IntN(3),
+		Life:     8 * lease,
 
 		Think: rng.between(lease/4, 4*lease), Hold: rng.between(lease/20, lease), Wait: rng.between(lease/10, 2*lease),
 		Latency:  min(rng.between(50*time.Microsecond, 200*time.Millisecond), timeout/20), // else all times out always
