@@ -80,12 +80,26 @@ type question struct {
 	// microseconds by that master's clock.
 	call   func(until int64) lua.Call
 	grants bool // the command grants the lock if it is free, and refuses itself if it is late
+	looks  bool // the command asks for the state, and the answer is what a vote would be: a refusal, or not held
+}
+
+// look is the question who has the lock. It takes no votes.
+func (b *ballot) look() question {
+	return question{call: func(int64) lua.Call { return b.q.voter.State() }, looks: true}
+}
+
+// stateAsVote is the vote of a master of which the state is known, for one who does not hold the lock.
+func stateAsVote(state lua.Reply) lua.Reply {
+	if state.Status != lua.Done {
+		return lua.NewReply(lua.Gone)
+	}
+	return lua.NewReply(lua.Denied, state.Int(2), state.Text(0), state.Text(3))
 }
 
 // stand is the question that asks masters to grant the lock, or to agree to a token.
 func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
 	b.longer(lease)
-	return question{func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, true}
+	return question{call: func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, grants: true}
 }
 
 // longer notes that the lock may from now on be held for this lease.
@@ -211,7 +225,9 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	if !what.grants {
 		call := what.call(0)
 		a.sent, a.script = suspend.System.Now(), call.Script()
-		a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call)
+		if a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call); what.looks && a.err == nil {
+			a.reply = stateAsVote(a.reply)
+		}
 		return a
 	}
 	k := &v.client.Server().Clock

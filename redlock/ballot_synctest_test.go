@@ -48,7 +48,7 @@ func TestVoteOfOneWhoHasLeft(t *testing.T) {
 	_, before := v.sequence.enter()
 	heard := make(chan answer)
 	sends := func(int64) lua.Call { panic("sent") }
-	require.NoError(t, b.send(t.Context(), 0, question{sends, true}, func(a answer) { heard <- a }))
+	require.NoError(t, b.send(t.Context(), 0, question{call: sends, grants: true}, func(a answer) { heard <- a }))
 	b.mu.Lock()
 	b.over = true
 	b.mu.Unlock()

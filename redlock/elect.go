@@ -126,7 +126,7 @@ type election struct {
 
 // election runs one election, for the given number of tokens. If others want the lock, the lead is
 // asked first. once says that there will be no second attempt, so the other masters are asked
-// whatever the lead answers.
+// whatever the lead answers: for their votes, or only what they have, see [election.disturbs].
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
@@ -136,16 +136,23 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
-		if a := &p.answers[lead]; a.refuses() && !c.passes(a.holder()) && !once {
+		rest = without(rest, lead)
+		switch a := &p.answers[lead]; {
+		case !a.refuses():
+		case once && e.disturbs(a.holder()):
+			what = e.look()
+		case !once && !c.passes(a.holder()):
 			e.left, e.by = e.soon(), p.rivals()[0]
 			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // this says no more than all masters did
 			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
 			return e
 		}
-		rest = without(rest, lead)
 	}
 	if ctx.Err() == nil { // otherwise the caller has left meanwhile
 		e.ask(ctx, what, rest, p, func() bool {
+			if what.looks {
+				return slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters >= q.need })
+			}
 			// a majority of refusals also shows who holds the lock
 			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need
 		})
@@ -169,6 +176,14 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won, e.unknown)
 	}
 	return e
+}
+
+// disturbs reports whether to ask the other masters for their votes would disturb the owner that has the lead's vote,
+// because it may be asking them itself. (Callers who ask once, and come again, would take votes away from each such owner.
+// Where one of the masters is slow, all would wait for its vote, and nobody would be granted the lock.) An owner
+// that has had the lead's vote for longer than an election takes has the lock, or is dead.
+func (e *election) disturbs(owner string) bool {
+	return e.q.rivals().leads(e.q.base.Key, owner) < e.lasts()
 }
 
 // agree decides the tokens of an election that is won. The token is the greatest that a master

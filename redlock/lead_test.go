@@ -107,6 +107,49 @@ func TestTakenAtOneMaster(t *testing.T) {
 	t.Fatal("no master kept the waiter out")
 }
 
+// TestOnceDoesNotDisturb: a caller who asks once, for a lock that others want too, does not take the other masters' votes
+// away from an owner that has had the lead's for no longer than an election takes. It looks what they have. From an owner
+// that has had it for longer, and has no majority, it takes the lock.
+func TestOnceDoesNotDisturb(t *testing.T) {
+	l := newLab(t, 3)
+	p, name := l.party(nil), uniqueName(t)
+	m := p.mutex(name, redlock.TrustRestarts())
+	asked := func() (votes int, err error) {
+		before := p.votes()
+		h, err := m.TryLock(t.Context())
+		if err == nil {
+			unlock(t, h)
+		}
+		unlock(t, l.everywhere(p.mutex("behind:"+name))) // behind all that was asked
+		return p.votes() - before - len(l.masters), err
+	}
+	contested := func(owner string, at ...int) {
+		for _, i := range l.all() {
+			l.direct[i].Del(t.Context(), name)
+		}
+		for _, i := range at {
+			l.give(i, name, owner, time.Hour)
+		}
+	}
+	contested("somebody:1", l.all()...)
+	_, err := asked()
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	contested("somebody:2", l.all()...)
+	eventually(t, "the lead is asked alone", func() bool {
+		votes, err := asked()
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.ErrorContains(t, err, "somebody:2")
+		return votes == 1
+	})
+	defer defence.Undisturbed.Without(t)()
+	votes, _ := asked()
+	require.Equal(t, len(l.masters), votes, "control")
+	for _, i := range l.all() {
+		contested("somebody:3", i)
+		eventually(t, "a minority keeps nobody out", func() bool { _, err := asked(); return err == nil })
+	}
+}
+
 // handedOn has a process whose turn is over unlock while another goroutine of it waits, and returns how
 // that one gets the lock. Another process waits too, which cannot reach the first master.
 func handedOn(t *testing.T) holdfast.How {

@@ -107,18 +107,19 @@ var (
 
 	// Of locks that several masters grant together.
 
-	Withdraw  Switch // the votes of a minority are given back
-	Quiet     Switch // and that is announced to nobody
-	LastWord  Switch // a refusal by the master that is asked first is not the last word
-	Remember  Switch // who was refused a lock a moment ago asks one master first
-	Listeners Switch // a majority is asked who waits for a lock that is handed on, not one master
-	Tell      Switch // a majority is told of a token that the others do not have
-	Join      Switch // a master that has forgotten a hold is asked to take it back
-	Retake    Switch // as soon as it says so, whoever waits for that
-	Restarts  Switch // a master that may have forgotten what it granted does not count
-	Heard     Switch // a vote tells since when its master runs, also over a connection that was there before
-	Replicas  Switch // a grant that too few replicas have is none
-	Gaps      Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
+	Withdraw    Switch // the votes of a minority are given back
+	Quiet       Switch // and that is announced to nobody
+	LastWord    Switch // a refusal by the master that is asked first is not the last word
+	Undisturbed Switch // a caller who asks once takes no votes of an election under way
+	Remember    Switch // who was refused a lock a moment ago asks one master first
+	Listeners   Switch // a majority is asked who waits for a lock that is handed on, not one master
+	Tell        Switch // a majority is told of a token that the others do not have
+	Join        Switch // a master that has forgotten a hold is asked to take it back
+	Retake      Switch // as soon as it says so, whoever waits for that
+	Restarts    Switch // a master that may have forgotten what it granted does not count
+	Heard       Switch // a vote tells since when its master runs, also over a connection that was there before
+	Replicas    Switch // a grant that too few replicas have is none
+	Gaps        Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
 	// a vote that was decided on before the win is on its way then, although the machine sends it
 	// later
 	Begun Switch
