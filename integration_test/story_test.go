@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -125,6 +126,39 @@ func TestThroughReshard(t *testing.T) {
 		}
 		p.finish(members)
 		p.lives(p.family(tag))
+	})
+}
+
+// TestReaderWhileItsSlotMoves: the lock of a reader has moved to another master, and the reader's lease has not. It reads all the
+// same: nobody may write, and who asks is not told that the lock is free.
+func TestReaderWhileItsSlotMoves(t *testing.T) {
+	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
+		const name = "{reader}:moves"
+		mutex := func(budget time.Duration) *rwlock.RWMutex {
+			return rwlock.New(newClient(t, top.Connect(t), &holdfast.Options{RetryBudget: budget}), name)
+		}
+		mine, other := mutex(patience), mutex(200*time.Millisecond)
+		h, err := mine.RLock(t.Context())
+		require.NoError(t, err)
+		waiter := kindtest.Begin(t.Context(), t, mutex(patience).Lock) // whose place is among the keys that have to be there
+		kindtest.Eventually(t, "it waits to write", func() bool {
+			s, err := mine.State(t.Context())
+			return err == nil && s.Waiters == 1
+		})
+		k := keys.ForReadWrite(name)
+		move := top.(topology.Resharder).BeginReshard(t, name)
+		for _, key := range []string{k.Name, k.Token, k.Writers} {
+			move.Key(t, key)
+		}
+		_, err = other.TryLock(t.Context())
+		require.Error(t, err)
+		s, err := other.State(t.Context())
+		require.True(t, err != nil || len(s.Holders) == 1, "%v", s)
+		move.Keys(t)
+		move.Finish(t)
+		require.NoError(t, h.Extend(t.Context(), time.Minute))
+		require.NoError(t, h.Unlock(t.Context()))
+		kindtest.Unlock(t, waiter.Hold())
 	})
 }
 

@@ -62,7 +62,7 @@ if kind == 'hash' then
     local value, rest = '', -3
     if call('HSTRLEN', name, field) <= 64 then value = call('HGET', name, field) end
     if reads and field ~= 'mode' and not string.find(field, ':write$') then
-      rest = redis.pcall('PTTL', prefix .. field .. ':rwlock_timeout:' .. (string.find(field, ':h%d+$') and 1 or value))
+      rest = lasts(prefix .. field .. ':rwlock_timeout:' .. (string.find(field, ':h%d+$') and 1 or value))
       if type(rest) == 'table' then -- see part/readers.lua
         if not string.find(rest.err, 'undeclared') then return rest end
         rest = call('PTTL', name)

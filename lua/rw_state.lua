@@ -44,7 +44,7 @@ for i = 1, #hash, 2 do
       left = 0
       for n = string.find(owner, ':h%d+$') and 1 or tonumber(count) or 0, 1, -1 do
         looks = looks + 1
-        left = looks > 2048 and reply[3] or redis.pcall('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+        left = looks > 2048 and reply[3] or lasts(prefix .. owner .. ':rwlock_timeout:' .. n)
         if type(left) == 'table' then -- see part/readers.lua
           if not string.find(left.err, 'undeclared') then return left end
           left, looks = reply[3], 2049

@@ -231,8 +231,10 @@ func Classify(err error) (sent, passing bool) {
 	if errs.IsReply(err) {
 		for _, prefix := range []string{
 			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
-			// a replica that was a master, asked over a READONLY connection: it refuses the first write
+			// a replica that was a master, asked over a READONLY connection, refuses the first write; a master to which
+			// a slot moves, to look for a key that is not there yet (see lua/part/timeouts.lua)
 			"Attempted to access a non local key", "Script attempted to access a non local key",
+			"Lua script attempted to access a non local key",
 			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
 		} {
 			if lua.IsError(err, prefix) {

@@ -19,7 +19,7 @@ if fields <= 257 then
     looks = looks + leases
     if looks > 512 or one and rest > 0 then break end
     for n = 1, leases do
-      local left = redis.pcall('PTTL', prefix .. owner .. ':rwlock_timeout:' .. n)
+      local left = lasts(prefix .. owner .. ':rwlock_timeout:' .. n)
       if type(left) == 'table' then
         if not string.find(left.err, 'undeclared') then return left end
         left, looks = 0, 513

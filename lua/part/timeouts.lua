@@ -1,4 +1,13 @@
--- timeouts: where the leases of readers are kept: the text before an owner and ":rwlock_timeout:" and a number.
+-- timeouts: the leases of readers, each of which is a key of its own.
 -- Reads: name
--- Sets:  prefix
+-- Sets:  prefix: the text before an owner and ":rwlock_timeout:" and a number
+--        lasts: a function of such a key: for how long it lasts, ms; -2 if it is not there; or an error of the server's
+-- While the slot of a cluster moves to another master, that one says -2 also of a key that is still at the old one. A lock without its
+-- readers' leases would look free there. It refuses to look for such a key and the lock together, and so it is asked for both.
 local prefix = (string.find(name, '{', 1, true) and name or '{' .. name .. '}') .. ':'
+local function lasts(key)
+  local left = redis.pcall('PTTL', key)
+  if left ~= -2 then return left end
+  local both = redis.pcall('EXISTS', name, key)
+  return type(both) == 'table' and both or left
+end
