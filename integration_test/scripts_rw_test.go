@@ -163,7 +163,7 @@ the owner goes on reading
 	call('PEXPIRE', name, rest) =>
 the owner goes on reading, by another name
 	LOCK{mode=write u:h7:write=1 u:h8=1}/60s TOKEN=5000/20s READS:u:h8=1/40s LISTEN(rw) | rw_write_release | 1 |
-	same LOCK{mode=read u:h8=1}/40s TOLD(rw:1) | call('PTTL', prefix .. owner => call('PTTL', prefix .. ARGV[1]
+	same LOCK{mode=read u:h8=1}/40s TOLD(rw:1) | lasts(prefix .. owner => lasts(prefix .. ARGV[1]
 the owner's lease to read has ended
 	LOCK{mode=write u:h7:write=1 u:h7=1}/60s TOKEN=5000/20s LISTEN(rw) | rw_write_release | 1 | same -LOCK TOLD(rw:1) |
 	if rest > 0 then\n  call('PEXPIRE' => if rest then\n  call('PEXPIRE'
@@ -195,7 +195,7 @@ left by the writer who reads, the end
 left by the writer who reads by another name
 	LOCK{mode=write u:h7:write=1 u:h8=1}/60s TOKEN=5000/20s READS:u:h8=1/40s | rw_leave | 1 |
 	same LOCK{mode=write u:h8=1 u:h07:write=till+5s}/40s |
-	call('PTTL', prefix .. owner => call('PTTL', prefix .. ARGV[1]
+	lasts(prefix .. owner => lasts(prefix .. ARGV[1]
 left before
 	LOCK{mode=write u:h07:write=till@40s}/40s TOKEN=5000/20s | rw_leave stay=90s | 1 | same |
 	if not ends and call('HEXISTS', name, field) == 0 then => if call('HEXISTS', name, field) == 0 then

@@ -150,6 +150,8 @@ func TestReaderWhileItsSlotMoves(t *testing.T) {
 		for _, key := range []string{k.Name, k.Token, k.Writers} {
 			move.Key(t, key)
 		}
+		lease := name + ":" + h.Owner() + ":rwlock_timeout:1"
+		require.EqualValues(t, 1, move.From.Command(t, "EXISTS", lease), "the control: it is still there")
 		_, err = other.TryLock(t.Context())
 		require.Error(t, err)
 		s, err := other.State(t.Context())

@@ -141,7 +141,7 @@ func askFirst(address string, args ...string) (code int, stdout, stderr string) 
 func called(ctx context.Context, rdb *redis.Client, c *holdfast.Client, name string) (all []error) {
 	now := holdfast.Wait(0)
 	for _, l := range []holdfast.Locker{rlock.New(c, name), fairlock.New(c, name), rwlock.New(c, name), rwlock.New(c, name).RLocker(),
-		semaphore.New(c, name, 1), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())} {
+		semaphore.New(c, name, 1), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))} {
 		_, err := l.Lock(ctx, now)
 		all = append(all, err)
 	}

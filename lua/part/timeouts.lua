@@ -5,9 +5,11 @@
 -- While the slot of a cluster moves to another master, that one says -2 also of a key that is still at the old one. A lock without its
 -- readers' leases would look free there. It refuses to look for such a key and the lock together, and so it is asked for both.
 local prefix = (string.find(name, '{', 1, true) and name or '{' .. name .. '}') .. ':'
+local settled = false -- the slot does not move
 local function lasts(key)
   local left = redis.pcall('PTTL', key)
-  if left ~= -2 then return left end
+  if left ~= -2 or settled then return left end
   local both = redis.pcall('EXISTS', name, key)
-  return type(both) == 'table' and both or left
+  settled = type(both) ~= 'table'
+  return settled and left or both
 end
