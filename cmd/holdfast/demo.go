@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strconv"
@@ -14,11 +13,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
-// paceEnv names an environment variable with a factor for the leases of the demo and for the delays that it
-// accepts. It is for tests on busy machines.
+// paceEnv names an environment variable with a factor for the leases of the demo and for the delays
+// that it accepts. It is for tests on busy machines.
 const paceEnv = "HOLDFAST_DEMO_PACE"
 
 func pace() time.Duration {
@@ -26,15 +24,16 @@ func pace() time.Duration {
 	return time.Duration(max(n, 1))
 }
 
-// demoLease is short, so that a dead holder delays the demo little. demoHolding is longer than two leases.
+// demoLease is short, so that a dead holder delays the demo little. demoHolding is longer than two
+// leases.
 func demoLease() time.Duration   { return pace() * 900 * time.Millisecond }
 func demoHolding() time.Duration { return pace() * 2 * time.Second }
 
 // leftoverTTL is the time to live of the demo's own data, in case the demo cannot delete it.
 const leftoverTTL = time.Minute
 
-const demoLong = `Shows each kind of lock at work, in about fifteen seconds. Worker processes compete for the locks, and the demo kills some
-of them. It shows re-entry, renewal, hand-over, the death and the loss of a holder, fencing tokens, and each other kind,
+const demoLong = `Shows each kind of lock at work, in about fifteen seconds. Worker processes compete for the locks, and the demo kills
+some of them. It shows re-entry, renewal, hand-over, the death and the loss of a holder, fencing tokens, and each other kind,
 up to a lock of five masters. The demo checks everything that it shows.
 
 It needs nothing. It starts redis-server or valkey-server if one is on the PATH ($HOLDFAST_REDIS_SERVER names another
@@ -85,7 +84,7 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 			why = "as asked"
 		}
 		if srv, err = startServer(ctx, why); err != nil {
-			return couldNot(err)
+			return failure{exitHoldfast, err}
 		}
 	}
 	defer srv.stop()
@@ -96,7 +95,7 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 	defer rdb.Close()
 	if len(given) > 0 {
 		if srv.about, err = identify(ctx, rdb); err != nil {
-			return couldNot(fmt.Errorf("no answer from Redis at %s: %w; is it running?", srv.address, err))
+			return fail(exitHoldfast, "no answer from Redis at %s: %w; is it running?", srv.address, err)
 		}
 		srv.about += " at " + srv.address.String()
 	}
@@ -107,12 +106,11 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *screen) error {
 	client, err := holdfast.New(rdb, nil)
 	if err != nil {
-		return couldNot(err)
+		return failure{exitHoldfast, err}
 	}
 	// All names have this hash tag, so that a cluster keeps the store beside the locks.
 	tag := "{" + rand.Text()[:8] + "}"
-	d := newDemoRun(ctx, client, rdb, srv.address, scr, "demo-lock:"+tag, "demo-store:"+tag)
-	d.emulated = srv.emulated
+	d := newDemoRun(ctx, srv, rdb, client, scr, tag)
 	defer func() {
 		d.cleanUp()
 		ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
@@ -147,20 +145,4 @@ func (d *demoRun) cleanUp() {
 	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
 	defer cancel()
 	_ = d.rdb.Del(ctx, d.keys()...).Err() // if it fails, the keys still have a time to live
-}
-
-// keys are all that the demo may leave in Redis.
-func (d *demoRun) keys() []string {
-	store := d.start.Store
-	return append(d.locks.keys(d.clientID), store, keys.Fence(store), insideKey(store))
-}
-
-// couldNot is the error of a demo that could not start.
-func couldNot(err error) error {
-	var f failure
-	var sig signalled
-	if errors.As(err, &f) || errors.As(err, &sig) {
-		return err
-	}
-	return failure{exitHoldfast, err}
 }

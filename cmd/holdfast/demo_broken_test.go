@@ -26,8 +26,8 @@ func sceneOf(t *testing.T, kind string) scene {
 	return scenes[at]
 }
 
-// playOn plays one scene on an emulation that does harm before it runs a script. It returns what the demo
-// would show.
+// playOn plays one scene on an emulation that does harm before it runs a script. It returns what
+// the demo would show.
 func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script string)) (*demoRun, string, error) {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -44,7 +44,7 @@ func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script 
 	client, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
 	var out bytes.Buffer
-	d := newDemoRun(t.Context(), client, rdb, at, newScreen(&out), "demo", "store")
+	d := newDemoRun(t.Context(), &server{address: at}, rdb, client, newScreen(&out), "test")
 	err = d.tell([]scene{sceneOf(t, kind)})
 	d.cleanUp()
 	require.NoError(t, client.Close(context.Background()))
@@ -52,7 +52,8 @@ func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script 
 	return d, out.String(), err
 }
 
-// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
+// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is
+// found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
@@ -65,19 +66,19 @@ func TestDemoFailsOnABrokenFamily(t *testing.T) {
 			}
 		}
 	}
-	sem, queue := keys.ForPermits("demo:permits"), keys.For("demo:election")
+	sem, queue := keys.ForPermits("demo-lock:test:permits"), keys.For("demo-lock:test:election")
 	for name, c := range map[string]struct {
 		kind, says string
 		harm       func(m *miniredis.Miniredis, script string)
 	}{
 		"readers do not wait for a writer": {"rwlock", "FAILED  B waits to write: new readers wait",
-			before(lua.RwRead, keys.ForReadWrite("demo:rw").Writers)},
+			before(lua.RwRead, keys.ForReadWrite("demo-lock:test:rw").Writers)},
 		"permits are forgotten": {"semaphore", "FAILED  A takes two, C takes one; B tries",
 			before(lua.SemAcquire, sem.Name, sem.Ends)},
 		"a latch opens too early": {"latch", "FAILED  A and C wait; one of two has counted",
-			before(lua.LatchCount, "demo:latch")},
+			before(lua.LatchCount, "demo-lock:test:latch")},
 		"a lock is given away": {"multilock", "FAILED  y is taken: A tries both, and has none",
-			before(lua.Acquire, "demo:y")},
+			before(lua.Acquire, "demo-lock:test:y")},
 		"leadership is not handed on": {"election", "FAILED  A resigns: B leads at once",
 			before(lua.ElectionRelease, queue.Queue, queue.Deadlines)},
 	} {
@@ -100,7 +101,8 @@ func TestWrap(t *testing.T) {
 	require.False(t, slices.ContainsFunc(lines, func(l string) bool { return len(l) > columns }))
 }
 
-// playOnMasters plays the scene of the redlock, on emulations that were changed. It returns what the demo would show.
+// playOnMasters plays the scene of the redlock, on emulations that were changed. It returns what
+// the demo would show.
 func playOnMasters(t *testing.T, change func([]*master)) (_ *demoRun, screen string, err error) {
 	t.Helper()
 	var out bytes.Buffer

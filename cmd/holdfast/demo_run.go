@@ -26,22 +26,25 @@ type scene struct {
 // scenes are the demo, in this order. Each goes on where the one before ends.
 var scenes = []scene{
 	{"rlock: one holder at a time", "The lock has an owner. The owner may acquire it again.", (*demoRun).reentry},
-	{"rlock: the holder keeps it, and hands it over", "The client renews the lease while its worker holds the lock.", (*demoRun).renewal},
-	{"rlock: the holder dies", "A dead process renews nothing. Its lease ends, and the next one gets the lock.", (*demoRun).death},
-	{"rlock: the holder loses it", "The client finds the loss at its next renewal, and tells its worker.", (*demoRun).loss},
-	{"fencing tokens: a late write is refused", "Each grant has a greater token. Redis has seen C's, so it refuses A's.", (*demoRun).fencing},
+	{"rlock: the holder keeps it, and hands it over", "The client renews the lease of the holder.", (*demoRun).renewal},
+	{"rlock: the holder dies", "Nobody renews its lease. At the end of the lease the next one gets it.",
+		(*demoRun).death},
+	{"rlock: the holder loses it", "The client sees the loss at its next renewal, and tells its worker.",
+		(*demoRun).loss},
+	{"fencing tokens: a late write is refused", "Redis has seen C's token. A's is smaller.", (*demoRun).fencing},
 	{"fairlock: first come, first served", "Redis keeps a queue.", (*demoRun).queue},
 	{"rwlock: many readers, or one writer", "A waiting writer holds back new readers.", (*demoRun).readers},
 	{"semaphore: at most 3 permits are out", "One holder may have several permits.", (*demoRun).permits},
 	{"latch: many wait until the count is zero", "Any process may count down.", (*demoRun).opening},
 	{"multilock: all of several locks, or none", "Opposite orders do not deadlock.", (*demoRun).several},
-	{"election: one leads, and the others know which", "Candidates wait in a queue. Each process can ask who leads.", (*demoRun).leaders},
-	{"redlock: a majority of five masters grants it", "Two masters may fail. A third failure ends the lock.", (*demoRun).quorum},
+	{"election: one leads, and the others know which", "Each process can ask who leads.", (*demoRun).leaders},
+	{"redlock: a majority of five masters grants it", "Two may fail. A third failure ends the lock.",
+		(*demoRun).quorum},
 	{"The end", "The workers stop by themselves, and the demo deletes its keys.", (*demoRun).end},
 }
 
-// demoRun is one run of the demo. Its methods panic with an error of type stopped if the demo cannot go on; tell
-// returns that error.
+// demoRun is one run of the demo. Its methods panic with an error of type stopped if the demo
+// cannot go on; tell returns that error.
 type demoRun struct {
 	*screen
 	ctx            context.Context // ends with a signal
@@ -63,9 +66,12 @@ type demoRun struct {
 
 type stopped struct{ error }
 
-func newDemoRun(ctx context.Context, client *holdfast.Client, rdb redis.UniversalClient, at address, scr *screen, name, store string) *demoRun {
-	return &demoRun{screen: scr, ctx: ctx, began: time.Now(), rdb: rdb, client: client, locks: newLocks(client, name),
-		start: Request{Op: "start", Redis: []string{at.reveal()}, Name: name, Store: store, Lease: demoLease()}}
+func newDemoRun(ctx context.Context, srv *server, rdb redis.UniversalClient, client *holdfast.Client,
+	scr *screen, tag string) *demoRun {
+	start := Request{Op: "start", Redis: []string{srv.address.reveal()}, Lease: demoLease(),
+		Name: "demo-lock:" + tag, Store: "demo-store:" + tag}
+	return &demoRun{screen: scr, ctx: ctx, began: time.Now(), rdb: rdb, client: client,
+		locks: newLocks(client, start.Name), start: start, emulated: srv.emulated}
 }
 
 // tell starts the workers A, B and C, and plays scenes.
@@ -113,7 +119,7 @@ func (d *demoRun) worker(name string, start Request) *workerProcess {
 	return w
 }
 
-// do sends a Request and waits for the reply.
+// do sends a request and waits for the reply.
 func (d *demoRun) do(w *workerProcess, q Request) Reply { return d.wait(w.send(q)) }
 
 // wait waits for a reply.
@@ -128,8 +134,8 @@ func (d *demoRun) until(what string, is func() bool) {
 	}
 }
 
-// waiters waits until so many are in the queue of a lock.
-func (d *demoRun) waiters(m *fairlock.Mutex, n int) {
+// awaitQueue waits until so many are in the queue of a lock.
+func (d *demoRun) awaitQueue(m *fairlock.Mutex, n int) {
 	d.until(fmt.Sprintf("%d wait", n), func() bool { return must(m.State(d.ctx)).Waiters >= n })
 }
 
@@ -162,24 +168,20 @@ func (d *demoRun) check(what string, ok bool, evidence string, args ...any) {
 
 // verdict prints the last line. It returns whether all is well.
 func (d *demoRun) verdict() bool {
+	colour, text := green, fmt.Sprintf("All %d checks passed in %.1f s.", d.passed, time.Since(d.began).Seconds())
 	if d.failed > 0 {
-		fmt.Fprintf(d.out, "\n%s\n", d.paint(red, fmt.Sprintf("%d of %d checks FAILED.", d.failed, d.failed+d.passed)))
-		return false
+		colour, text = red, fmt.Sprintf("%d of %d checks FAILED.", d.failed, d.failed+d.passed)
 	}
-	fmt.Fprintf(d.out, "\n%s\n", d.paint(green, fmt.Sprintf("All %d checks passed in %.1f s.", d.passed,
-		time.Since(d.began).Seconds())))
-	return true
+	fmt.Fprintf(d.out, "\n%s\n", d.paint(colour, text))
+	return d.failed == 0
 }
 
 // brief is a duration with the digits that matter.
 func brief(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d%time.Second == 0:
-		return fmt.Sprintf("%d s", d/time.Second)
+	if d < 10*time.Millisecond {
+		return d.Round(10 * time.Microsecond).String()
 	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
+	return d.Round(time.Millisecond).String()
 }
 
 // outcome says what a worker was told.
@@ -213,8 +215,8 @@ const (
 	quorum       = "redlock"
 )
 
-// locks has a lock of each kind that one server grants. Each has a name of its own, because kinds cannot share one.
-// The demo and its workers make the same locks.
+// locks has a lock of each kind that one server grants. Each has a name of its own, because kinds
+// cannot share one. The demo and its workers make the same locks.
 type locks struct {
 	plain    *rlock.Mutex
 	fair     *fairlock.Mutex
@@ -225,7 +227,8 @@ type locks struct {
 	x, y     *rlock.Mutex // a multilock acquires both
 }
 
-// steadyLease is the lease of locks whose holders stay alive. It is so long that a busy machine loses none.
+// steadyLease is the lease of locks whose holders stay alive. It is so long that a busy machine
+// loses none.
 const steadyLease = 20 * time.Second
 
 func newLocks(client *holdfast.Client, name string) locks {
@@ -242,20 +245,20 @@ func newLocks(client *holdfast.Client, name string) locks {
 	}
 }
 
-// keys are all that these locks may leave in Redis, except the keys of readers, which end with their leases. A latch
-// remembers each call by an owner, and client is the first part of the owners of the demo, which calls it a few times.
-func (l *locks) keys(client string) (all []string) {
+// keys are all that the demo may leave in Redis, except the keys of readers, which end with their
+// leases. A latch remembers each call by an owner of the client that called; there are a few.
+func (d *demoRun) keys() []string {
+	l, all := d.locks, []string{d.start.Store, keys.Fence(d.start.Store), insideKey(d.start.Store)}
 	for n := range 20 {
-		all = append(all, keys.ForLatch(l.latch.Name()).Call(fmt.Sprintf("%s:h%d", client, n)))
+		all = append(all, keys.ForLatch(l.latch.Name()).Call(fmt.Sprintf("%s:h%d", d.clientID, n)))
 	}
 	for _, lock := range []interface{ Name() string }{l.plain, l.fair, l.rw, l.permits, l.latch, l.election, l.x, l.y} {
-		name := lock.Name()
-		every := keys.Inspect(name)
-		all = append(all, every[:]...)
-		all = append(all, keys.For(name).Channel, keys.ForLatch(name).Counts)
+		every := keys.Inspect(lock.Name())
+		all = append(append(all, every[:]...), keys.For(lock.Name()).Channel, keys.ForLatch(lock.Name()).Counts)
 	}
 	return all
 }
 
-// insideKey is where "visit" counts the holders of a lock. All visitors of a scene visit the same lock.
+// insideKey is where "visit" counts the holders of a lock. All visitors of a scene visit the same
+// lock.
 func insideKey(store string) string { return store + ":inside" }

@@ -23,14 +23,14 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// workerCommand is the hidden subcommand that the demo starts itself with. Demo and worker speak net/rpc over the
-// worker's standard input and output.
+// workerCommand is the hidden subcommand that the demo starts itself with. Demo and worker speak
+// net/rpc over the worker's standard input and output.
 const workerCommand = "demo-worker"
 
 // Request is what the demo asks of a worker.
 type Request struct {
 	Op    string        // start, lock, unlock, look, loss, write, visit or await; see Serve
-	Lock  string        // one of the names in demo_locks.go
+	Lock  string        // one of the names in demo_run.go
 	Once  bool          // do not wait
 	N     int           // of "lock": how many permits; of "visit": how often
 	Value string        // of "write", and of a leader: what others learn of it
@@ -42,8 +42,8 @@ type Request struct {
 	Emulated    bool // the masters cannot tell when they were started
 }
 
-// Reply is a worker's answer. Its times are of the machine's clock, because the demo compares those of several
-// processes.
+// Reply is a worker's answer. Its times are of the machine's clock, because the demo compares those
+// of several processes.
 type Reply struct {
 	Began, Ended time.Time // when the worker served the request
 	Owner        string
@@ -93,25 +93,29 @@ func newWorker() *cobra.Command {
 			if err := srv.RegisterName("worker", w); err != nil {
 				return err
 			}
-			srv.ServeConn(stdio{cancel}) // returns after the last request has ended
+			srv.ServeConn(duplex{input{cancel}, os.Stdout}) // returns after the last request has ended
 			return w.close()
 		},
 	}
 }
 
-// stdio is a connection over standard input and output. The end of the input ends the requests that still wait.
-type stdio struct{ ended context.CancelFunc }
+// duplex is a connection of two pipes.
+type duplex struct {
+	io.Reader
+	io.WriteCloser
+}
 
-func (c stdio) Read(p []byte) (int, error) {
+// input is the standard input. Its end ends the requests that still wait.
+type input struct{ ended context.CancelFunc }
+
+// Read reads what the demo sends.
+func (i input) Read(p []byte) (int, error) {
 	n, err := os.Stdin.Read(p)
 	if err != nil {
-		c.ended()
+		i.ended()
 	}
 	return n, err
 }
-
-func (stdio) Write(p []byte) (int, error) { return os.Stdout.Write(p) }
-func (stdio) Close() error                { return nil }
 
 // close releases all locks.
 func (w *worker) close() (err error) {
@@ -242,8 +246,8 @@ func (w *worker) use(q Request, r *Reply) error {
 	return context.Cause(h.Context())
 }
 
-// write writes to the store that the lock protects, also after the loss of the lock. The guard takes the token
-// from the context. The data ends by itself, in case the demo cannot delete it.
+// write writes to the store that the lock protects, also after the loss of the lock. The guard
+// takes the token from the context. The data ends by itself, in case the demo cannot delete it.
 func (w *worker) write(q Request, r *Reply) error {
 	w.mu.Lock()
 	ctx := w.last
@@ -253,8 +257,8 @@ func (w *worker) write(q Request, r *Reply) error {
 	return errors.Join(err, w.rdbs[0].PExpire(ctx, keys.Fence(w.store), leftoverTTL).Err())
 }
 
-// visit acquires and releases a lock again and again, each time as a new owner. It counts the visitors in Redis,
-// because they are in several processes.
+// visit acquires and releases a lock again and again, each time as a new owner. It counts the
+// visitors in Redis, because they are in several processes.
 func (w *worker) visit(q Request, r *Reply) error {
 	key := insideKey(w.store)
 	for range q.N {
@@ -262,9 +266,10 @@ func (w *worker) visit(q Request, r *Reply) error {
 		if err != nil {
 			return err
 		}
-		inside, err := w.rdbs[0].Incr(w.ctx, key).Result()
-		err = errors.Join(err, w.rdbs[0].PExpire(w.ctx, key, leftoverTTL).Err(), w.rdbs[0].Decr(w.ctx, key).Err(), h.Unlock(w.ctx))
-		if err != nil {
+		rdb := w.rdbs[0]
+		inside, err := rdb.Incr(w.ctx, key).Result()
+		err = errors.Join(err, rdb.PExpire(w.ctx, key, leftoverTTL).Err(), rdb.Decr(w.ctx, key).Err())
+		if err = errors.Join(err, h.Unlock(w.ctx)); err != nil {
 			return err
 		}
 		r.Owner, r.Token, r.Count, r.Inside = h.Owner(), h.Token(), r.Count+1, max(r.Inside, inside)
@@ -272,7 +277,8 @@ func (w *worker) visit(q Request, r *Reply) error {
 	return nil
 }
 
-// replyWithin bounds the wait for each reply. By design the longest wait is that for the lease of a killed holder.
+// replyWithin bounds the wait for each reply. By design the longest wait is that for the lease of a
+// killed holder.
 func replyWithin() time.Duration { return pace() * 5 * time.Second }
 
 // workerProcess is a worker as the demo sees it.
@@ -303,10 +309,7 @@ func startWorker(ctx context.Context, name string, start Request) (*workerProces
 	if w.proc, err = launch(cmd, syscall.SIGKILL); err != nil { // the signal comes if the demo ends first
 		return nil, err
 	}
-	w.rpc = rpc.NewClient(struct {
-		io.Reader
-		io.WriteCloser
-	}{out, in})
+	w.rpc = rpc.NewClient(duplex{out, in})
 	if _, err = w.send(start).wait(ctx); err != nil {
 		w.kill()
 		return nil, err
@@ -321,8 +324,8 @@ func (w *workerProcess) kill() {
 	_ = w.rpc.Close() // an error says that it is closed
 }
 
-// dismiss lets the worker release its locks and end. A worker that does not is killed. It returns whether the
-// worker ended well.
+// dismiss lets the worker release its locks and end. A worker that does not is killed. It returns
+// whether the worker ended well.
 func (w *workerProcess) dismiss(ctx context.Context) bool {
 	_ = w.rpc.Close() // an error says that it is closed
 	ctx, cancel := context.WithTimeout(ctx, replyWithin())

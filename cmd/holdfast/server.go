@@ -28,8 +28,9 @@ type server struct {
 	stop     func() // as a crash does; a second call does nothing
 }
 
-// startServer starts a private redis-server or valkey-server. It starts an emulation inside this process
-// if there is no such program, if the program does not start, or if emulate gives a reason for an emulation.
+// startServer starts a private redis-server or valkey-server. It starts an emulation inside this
+// process if there is no such program, if the program does not start, or if emulate gives a reason
+// for an emulation.
 func startServer(ctx context.Context, emulate string) (*server, error) {
 	if emulate != "" {
 		return emulation(emulate)
