@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	mini "github.com/alicebob/miniredis/v2/server"
@@ -20,95 +19,73 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// chapters are those of the other kinds.
-var chapters = map[string]func(*story, context.Context) error{
-	"rwlock": (*story).readers, "semaphore": (*story).permits, "latch": (*story).opening, "multilock": (*story).several,
-	"election": (*story).leaders,
+// sceneOf is the first scene of a kind.
+func sceneOf(t *testing.T, kind string) scene {
+	at := slices.IndexFunc(scenes, func(s scene) bool { return strings.HasPrefix(s.title, kind+":") })
+	require.GreaterOrEqual(t, at, 0, kind)
+	return scenes[at]
 }
 
-// tellOfFamily tells one chapter on an emulation that does harm before it runs a script. It returns
-// what the demo would show.
-func tellOfFamily(t *testing.T, chapter string, harm func(m *miniredis.Miniredis, script string, keys []string),
-) (*story, string, error) {
+// playOn plays one scene on an emulation that does harm before it runs a script. It returns what
+// the demo would show.
+func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script string)) (*demoRun, string, error) {
 	t.Helper()
 	m := miniredis.RunT(t)
 	m.ClockTTL(true)
 	m.Server().SetPreHook(func(_ *mini.Peer, command string, args ...string) bool {
 		if command == "EVALSHA" {
-			harm(m, args[0], args[2:])
+			harm(m, args[0])
 		}
 		return false // it is run
 	})
-	rdb, err := connect("redis://" + m.Addr())
+	at := newAddress("redis://" + m.Addr())
+	rdb, err := at.open(nil)
 	require.NoError(t, err)
 	client, err := holdfast.New(rdb, nil)
 	require.NoError(t, err)
-	var screen bytes.Buffer
-	s := &story{screen: newScreen(&screen), rdb: rdb, client: client, kin: newFamily(client, "demo"), began: time.Now(),
-		start: order{Op: "start", Redis: "redis://" + m.Addr(), Name: "demo", Store: "store", Lease: demoLease()}}
-	for _, m := range []**member{&s.a, &s.b, &s.c} {
-		*m, err = recruit(t.Context(), s.start)
-		require.NoError(t, err)
-		s.crew = append(s.crew, *m)
-	}
-	err = chapters[chapter](s, t.Context())
-	for _, m := range s.crew {
-		m.kill()
-	}
+	var out bytes.Buffer
+	d := newDemoRun(t.Context(), &server{address: at}, rdb, client, newScreen(&out), "test")
+	err = d.tell([]scene{sceneOf(t, kind)})
+	d.cleanUp()
 	require.NoError(t, client.Close(context.Background()))
 	require.NoError(t, rdb.Close())
-	return s, screen.String(), err
+	return d, out.String(), err
 }
 
-// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
+// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is
+// found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
-	before := func(script *lua.Script, harm func(m *miniredis.Miniredis, keys []string)) func(*miniredis.Miniredis, string,
-		[]string) {
-		return func(m *miniredis.Miniredis, called string, keys []string) {
+	before := func(script *lua.Script, keys ...string) func(*miniredis.Miniredis, string) {
+		return func(m *miniredis.Miniredis, called string) {
 			if called == script.Hash() {
-				harm(m, keys)
+				for _, key := range keys {
+					m.Del(key)
+				}
 			}
 		}
 	}
+	sem, queue := keys.ForPermits("demo-lock:test:permits"), keys.For("demo-lock:test:election")
 	for name, c := range map[string]struct {
-		chapter, says string
-		harm          func(m *miniredis.Miniredis, script string, keys []string)
+		kind, says string
+		harm       func(m *miniredis.Miniredis, script string)
 	}{
-		"readers do not wait for a writer": {
-			"rwlock", "FAILED  B waits to write: new readers wait",
-			before(lua.RwRead, func(m *miniredis.Miniredis, _ []string) { m.Del(keys.ForReadWrite("demo:rw").Writers) }),
-		},
-		"permits are forgotten": {
-			"semaphore", "FAILED  A takes two, C takes one; B tries",
-			before(lua.SemAcquire, func(m *miniredis.Miniredis, _ []string) {
-				k := keys.ForPermits("demo:permits")
-				m.Del(k.Name)
-				m.Del(k.Ends)
-			}),
-		},
-		"a latch opens too early": {
-			"latch", "FAILED  A and C wait; one of two has counted",
-			before(lua.LatchCount, func(m *miniredis.Miniredis, _ []string) { m.Del("demo:latch") }),
-		},
-		"a lock is given away": {
-			"multilock", "FAILED  y is taken: A tries both, and has none",
-			before(lua.Acquire, func(m *miniredis.Miniredis, _ []string) { m.Del("demo:y") }),
-		},
-		"leadership is not handed on": {
-			"election", "FAILED  A resigns: B leads at once",
-			before(lua.ElectionRelease, func(m *miniredis.Miniredis, _ []string) {
-				k := keys.For("demo:election")
-				m.Del(k.Queue)
-				m.Del(k.Deadlines)
-			}),
-		},
+		"readers do not wait for a writer": {"rwlock", "FAILED  B waits to write: new readers wait",
+			before(lua.RwRead, keys.ForReadWrite("demo-lock:test:rw").Writers)},
+		"permits are forgotten": {"semaphore", "FAILED  A takes two, C takes one; B tries",
+			before(lua.SemAcquire, sem.Name, sem.Ends)},
+		"a latch opens too early": {"latch", "FAILED  A and C wait; one of two has counted",
+			before(lua.LatchCount, "demo-lock:test:latch")},
+		"a lock is given away": {"multilock", "FAILED  y is taken: A tries both, and has none",
+			before(lua.Acquire, "demo-lock:test:y")},
+		"leadership is not handed on": {"election", "FAILED  A resigns: B leads at once",
+			before(lua.ElectionRelease, queue.Queue, queue.Deadlines)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s, screen, err := tellOfFamily(t, c.chapter, c.harm)
-			require.NotZero(t, s.failed, "%s%v", screen, err)
+			d, screen, err := playOn(t, c.kind, c.harm)
+			require.NotZero(t, d.failed, "%s%v", screen, err)
 			require.Contains(t, screen, c.says)
 		})
 	}
@@ -124,25 +101,28 @@ func TestWrap(t *testing.T) {
 	require.False(t, slices.ContainsFunc(lines, func(l string) bool { return len(l) > columns }))
 }
 
-// tellOfMasters tells the chapter of the quorum, on emulations that were changed. It returns what
+// playOnMasters plays the scene of the redlock, on emulations that were changed. It returns what
 // the demo would show.
-func tellOfMasters(t *testing.T, change func([]*master)) (*story, string, error) {
+func playOnMasters(t *testing.T, change func([]*master)) (_ *demoRun, screen string, err error) {
 	t.Helper()
-	masters, err := startMasters(t.Context(), true)
-	require.NoError(t, err)
-	t.Cleanup(func() { stopMasters(masters) })
-	var screen bytes.Buffer
-	s := &story{screen: newScreen(&screen), start: order{Name: "demo"}}
-	for _, m := range masters {
-		srv := *m.server // change may take away what stops it
-		s.masters = append(s.masters, &master{server: &srv, rdb: m.rdb})
+	var out bytes.Buffer
+	d := &demoRun{screen: newScreen(&out), ctx: t.Context(), emulated: true, start: Request{Name: "demo"}}
+	d.startMasters()
+	for _, m := range d.masters {
+		t.Cleanup(m.stop) // change may take away what stops it
 	}
-	change(s.masters)
-	err = s.onMasters(t.Context())
-	for _, m := range s.crew {
-		m.kill()
+	change(d.masters)
+	func() {
+		defer d.catch(&err)
+		d.onMasters()
+	}()
+	for _, w := range d.workers {
+		w.kill()
 	}
-	return s, screen.String(), err
+	for _, m := range d.masters {
+		require.NoError(t, m.rdb.Close())
+	}
+	return d, out.String(), err
 }
 
 // The controls of what [TestDemo] says of masters: it is seen to be wrong where it is.
@@ -150,16 +130,16 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
 	t.Run("they survive", func(t *testing.T) {
-		_, screen, err := tellOfMasters(t, func(masters []*master) {
+		_, screen, err := playOnMasters(t, func(masters []*master) {
 			for _, m := range masters {
 				m.stop = func() {}
 			}
 		})
-		require.ErrorContains(t, err, "no word from the worker", "that its lock is lost")
+		require.ErrorContains(t, err, "no reply from worker E", "that its lock is lost")
 		require.Contains(t, screen, "D unlocks, and E gets it")
 	})
 	t.Run("they die together", func(t *testing.T) {
-		_, screen, err := tellOfMasters(t, func(masters []*master) {
+		_, screen, err := playOnMasters(t, func(masters []*master) {
 			masters[0].stop = func() {
 				for _, m := range masters[1:] {
 					m.stop()
@@ -170,7 +150,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 		require.NotContains(t, screen, "ok      two are killed")
 	})
 	t.Run("one of them forgets", func(t *testing.T) {
-		_, screen, err := tellOfMasters(t, func(masters []*master) {
+		_, screen, err := playOnMasters(t, func(masters []*master) {
 			stop := masters[1].stop
 			masters[1].stop = func() {
 				stop()
@@ -182,7 +162,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 		require.NotContains(t, screen, "ok      two are killed")
 	})
 	t.Run("the lease ends too early", func(t *testing.T) {
-		s, screen, err := tellOfMasters(t, func(masters []*master) {
+		d, screen, err := playOnMasters(t, func(masters []*master) {
 			rdb := masters[2].rdb
 			rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
 				if cmds[0].Name() == "pttl" { // the demo is about to look how long it is
@@ -192,7 +172,7 @@ func TestDemoFailsOnBrokenMasters(t *testing.T) {
 			}))
 		})
 		require.NoError(t, err)
-		require.Equal(t, 1, s.failed)
+		require.Equal(t, 1, d.failed)
 		require.Contains(t, screen, "FAILED  a third one is killed: E is told in time")
 	})
 }

@@ -1,174 +1,134 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 )
 
-// quorumLease is longer than demoLease: who holds such a lock is told of its loss by a hundredth of
-// the lease before the end, and that has to be longer than a busy machine keeps a process waiting.
+// demoMasters is how many masters grant the redlock: two may fail.
+const demoMasters = 5
+
+// quorumLease is longer than demoLease. The client reports the loss of a redlock a hundredth of the
+// lease before its end, and a busy machine must not delay the process for longer than that.
 func quorumLease() time.Duration { return pace() * 2 * time.Second }
 
-// quorum starts five masters and two more workers, D and E.
-func (s *story) quorum(ctx context.Context) (err error) {
-	if s.masters, err = startMasters(ctx, s.emulate); err != nil {
-		return err
-	}
-	s.chapter("redlock: five masters grant it together, and three of them die")
-	return s.onMasters(ctx)
+// master is one of several servers that know nothing of each other.
+type master struct {
+	*server
+	rdb redis.UniversalClient
 }
 
-// onMasters has two workers compete for the lock of a majority while masters are killed.
-func (s *story) onMasters(ctx context.Context) error {
-	lock := order{Op: "start", Name: s.start.Name + ":quorum", Lease: quorumLease()}
-	for _, m := range s.masters {
-		lock.Masters = append(lock.Masters, m.address.reveal())
-		lock.Emulated = lock.Emulated || m.emulated
-	}
-	for _, m := range []**member{&s.d, &s.e} {
-		w, err := recruit(ctx, lock)
+// quorum starts the masters, and two workers more.
+func (d *demoRun) quorum() {
+	d.startMasters()
+	d.onMasters()
+}
+
+// startMasters starts the masters. If one does not start, it is an emulation, and so are those
+// after it.
+func (d *demoRun) startMasters() {
+	why := ""
+	for range demoMasters {
+		if d.emulated {
+			why = "as the first one"
+		}
+		srv := must(startServer(d.ctx, why))
+		rdb, err := srv.address.open(nil)
 		if err != nil {
-			return err
+			srv.stop()
+			noError(err)
 		}
-		*m = w
-		s.crew = append(s.crew, w)
+		d.masters, d.emulated = append(d.masters, &master{srv, rdb}), srv.emulated
 	}
-	s.note("  each is " + s.masters[0].about)
-	s.note(fmt.Sprintf("  workers D and E are the processes %d and %d", s.d.pid(), s.e.pid()))
-	s.note(fmt.Sprintf("  leases of %s, renewed every %s", brief(quorumLease()), brief(quorumLease()/3)))
-	first, err := s.elected(ctx, lock.Name)
-	if err != nil {
-		return err
-	}
-	second, err := s.minority(ctx, lock.Name, first)
-	if err != nil {
-		return err
-	}
-	return s.majority(ctx, lock.Name, second)
 }
 
-// elected has D lock, and E try.
+// onMasters makes D and E compete for the redlock.
 //
-// Before that E locks once. The masters are younger than a lease, and a process that has not seen
-// all of them grant the lock together may have to wait until they are older, once some of them are
-// dead.
-func (s *story) elected(ctx context.Context, name string) (grant result, err error) {
-	for _, op := range []string{"lock", "unlock"} {
-		if _, err := s.e.do(ctx, order{Op: op}); err != nil {
-			return grant, err
+// At first E locks once. The masters are younger than a lease. Unless all of them have granted the
+// lock together to a process, it may have to wait until they are older, after the failure of
+// others.
+func (d *demoRun) onMasters() {
+	start := Request{Op: "start", Name: d.start.Name + ":quorum", Lease: quorumLease()}
+	var about []string
+	for _, m := range d.masters {
+		start.Redis, start.Emulated = append(start.Redis, m.address.reveal()), start.Emulated || m.emulated
+		about = append(about, m.about)
+	}
+	d.note("  each is %s", strings.Join(slices.Compact(about), ", or "))
+	workerD, workerE := d.worker("D", start), d.worker("E", start)
+	d.note("  workers D and E are the processes %d and %d", workerD.pid(), workerE.pid())
+	d.note("  leases of %s, renewed every %s", brief(quorumLease()), brief(quorumLease()/3))
+	d.do(workerE, lock(quorum))
+	d.do(workerE, unlock(quorum))
+
+	grant := d.do(workerD, lock(quorum))
+	all := len(d.masters)
+	d.until("all masters grant the lock", func() bool { return d.agreeing(d.masters, start.Name, grant) == all })
+	d.check("D locks", grant.Refusal == "", "%d of %d masters say so", all, all)
+	try := d.do(workerE, lockOnce(quorum))
+	d.check("E tries, without waiting", try.Refusal == notAcquired, "%s", try.outcome())
+	d.mastersFail(workerD, workerE, start.Name, grant)
+}
+
+// mastersFail kills two masters while D holds the lock and E waits: D keeps it, and E gets it from
+// D. Then it kills a third one.
+func (d *demoRun) mastersFail(workerD, workerE *workerProcess, name string, first Reply) {
+	waiting := workerE.send(lock(quorum))
+	d.masters[0].stop()
+	d.masters[1].stop()
+	alive, killed := d.masters[2:], time.Now()
+	var hold Reply
+	d.until("D's hold is renewed", func() bool {
+		hold = d.do(workerD, Request{Op: "look", Lock: quorum})
+		// D relies on its hold for that long only if a renewal after the kill was confirmed.
+		return hold.Refusal != "" || hold.Trusted.After(killed.Add(quorumLease()*99/100))
+	})
+	n := d.agreeing(alive, name, first)
+	d.check("two are killed: D's hold is renewed", hold.Refusal == "" && n == len(alive),
+		"by %d of %d, after %s", n, len(d.masters), brief(hold.Began.Sub(killed)))
+
+	release := d.do(workerD, unlock(quorum))
+	second := d.wait(waiting)
+	n = d.agreeing(alive, name, second)
+	d.check("D unlocks, and E gets it", release.Refusal == "" && second.Refusal == "" && second.Token > first.Token &&
+		n == len(alive), "by %d of %d, after %s", n, len(d.masters), brief(second.Ended.Sub(release.Began)))
+
+	lost := workerE.send(Request{Op: "loss", Lock: quorum})
+	// The first renewal comes much later than the kill, so this is the last lease that the third
+	// master grants.
+	now := time.Now()
+	end := now.Add(must(alive[0].rdb.PTTL(d.ctx, name).Result()))
+	alive[0].stop()
+	loss := d.wait(lost)
+	// When E learned of it depends on how busy the machine is, too.
+	d.check("a third one is killed: E is told in time", loss.Refusal == lockLost && loss.Token == second.Token &&
+		!loss.Trusted.IsZero() && loss.Trusted.Before(end), "%s before its lease ends", brief(end.Sub(loss.Trusted)))
+}
+
+// agreeing is how many of some masters say that the owner holds the lock.
+func (d *demoRun) agreeing(masters []*master, name string, grant Reply) (n int) {
+	for _, m := range masters {
+		if must(m.rdb.HExists(d.ctx, name, grant.Owner).Result()) {
+			n++
 		}
 	}
-	if grant, err = s.d.do(ctx, order{Op: "lock"}); err != nil {
-		return grant, err
-	}
-	err = until(ctx, "all masters grant the lock", func() (bool, error) {
-		n, err := agreeing(ctx, s.masters, name, grant.Owner)
-		return n == len(s.masters), err
-	})
-	if err != nil {
-		return grant, err
-	}
-	s.check(grant.Refusal == "", "D locks", "%d of %d masters say so", len(s.masters), len(s.masters))
-	try, err := s.e.do(ctx, order{Op: "try"})
-	if err != nil {
-		return grant, err
-	}
-	s.check(try.Refusal == "not acquired", "E tries, without waiting", "%s", outcomeOf(try))
-	return grant, nil
+	return n
 }
 
-// minority kills two masters while D holds the lock and E waits. D is to keep it, and E to get it
-// when D unlocks.
-func (s *story) minority(ctx context.Context, name string, first result) (second result, err error) {
-	if err := s.e.order(order{Op: "lock"}); err != nil {
-		return second, err
+// end lets the workers end by themselves, and deletes the keys.
+func (d *demoRun) end() {
+	well, ends := true, true
+	for _, w := range d.workers {
+		well = well && (w.killed || w.dismiss(d.ctx))
 	}
-	s.masters[0].stop()
-	s.masters[1].stop()
-	alive, killed := s.masters[2:], time.Now()
-	var hold result
-	err = until(ctx, "the hold is renewed", func() (_ bool, err error) {
-		hold, err = s.d.do(ctx, order{Op: "look"})
-		// That far it is trusted only if what was sent after the kill was confirmed.
-		return hold.Refusal != "" || hold.Trusted.After(killed.Add(quorumLease()*99/100)), err
-	})
-	if err != nil {
-		return second, err
+	for _, key := range d.keys() {
+		ends = ends && must(d.rdb.PTTL(d.ctx, key).Result()) != -1
 	}
-	n, err := agreeing(ctx, alive, name, first.Owner)
-	if err != nil {
-		return second, err
-	}
-	s.check(hold.Refusal == "" && n == len(alive), "two are killed: D's hold is renewed",
-		"by %d of %d, after %s", n, len(s.masters), brief(hold.Began.Sub(killed)))
-
-	unlock, err := s.d.do(ctx, order{Op: "unlock"})
-	if err != nil {
-		return second, err
-	}
-	if second, err = s.e.answer(ctx); err != nil {
-		return second, err
-	}
-	if n, err = agreeing(ctx, alive, name, second.Owner); err != nil {
-		return second, err
-	}
-	s.check(unlock.Refusal == "" && second.Refusal == "" && second.Token > first.Token && n == len(alive),
-		"D unlocks, and E gets it", "by %d of %d, after %s", n, len(s.masters),
-		brief(second.Ended.Sub(unlock.Began)))
-	return second, nil
-}
-
-// majority kills a third master while E holds the lock.
-func (s *story) majority(ctx context.Context, name string, second result) error {
-	// The first renewal comes much later than the kill, so this is the last lease that the third
-	// one grants.
-	end, err := s.masters[2].leaseEnd(ctx, name)
-	if err != nil {
-		return err
-	}
-	s.masters[2].stop()
-	loss, err := s.e.loss(ctx)
-	if err != nil {
-		return err
-	}
-	// (When E heard of that depends on how busy the machine is, too.)
-	s.check(loss.Refusal == "lock lost" && loss.Token == second.Token && !loss.Trusted.IsZero() && loss.Trusted.Before(end),
-		"a third one is killed: E is told in time",
-		"%s before its lease ends", brief(end.Sub(loss.Trusted)))
-
-	if err := s.d.order(order{Op: "lock"}); err != nil {
-		return err
-	}
-	_, err = s.d.answer(ctx)
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	if err == nil {
-		err = errors.New("granted, or refused")
-	}
-	_, said, _ := strings.Cut(err.Error(), name+`": `)
-	what, each, _ := strings.Cut(strings.TrimPrefix(said, "unavailable: "), "; ")
-	agreed, _, _ := strings.Cut(what, ",") // short enough for a screen
-	s.check(strings.Contains(what, "2 of 5 masters agreed"), "D locks: an error says what is wrong", "%s", agreed)
-	var words []string
-	for master := range strings.SplitSeq(each, "; ") {
-		words = append(words, briefly(master))
-	}
-	for line := range slices.Chunk(words, 2) {
-		s.note("        " + strings.Join(line, ", "))
-	}
-	return nil
-}
-
-// briefly is what a master said without its address and what the network said of it:
-// "1 (redis.sock): no answer for 2s: dial unix redis.sock" is "1: no answer for 2s".
-func briefly(master string) string {
-	number, rest, _ := strings.Cut(master, " (")
-	_, said, _ := strings.Cut(rest, "): ")
-	said, _, _ = strings.Cut(said, ": ")
-	return number + ": " + said
+	d.check("the workers end by themselves", well && ends, "each key has a time to live")
+	must(d.rdb.Del(d.ctx, d.keys()...).Result())
+	left := must(d.rdb.Exists(d.ctx, d.keys()...).Result())
+	d.check("the demo deletes its keys", left == 0, "%d left", left)
 }

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/rpc"
 	"os"
+	"os/exec"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -16,67 +17,64 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
-	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// workerCommand is the hidden subcommand that the demo starts itself with.
+// workerCommand is the hidden subcommand that the demo starts itself with. Demo and worker speak
+// net/rpc over the worker's standard input and output.
 const workerCommand = "demo-worker"
 
-// order is a line that the demo writes to a worker.
-type order struct {
-	Op string // start, try, lock, unlock, look, write, queue; of the family: take, give, crowd, await, awake
+// Request is what the demo asks of a worker.
+type Request struct {
+	Op    string        // start, lock, unlock, look, loss, write, visit or await; see Serve
+	Lock  string        // one of the names in demo_run.go
+	Once  bool          // do not wait
+	N     int           // of "lock": how many permits; of "visit": how often
+	Value string        // of "write", and of a leader: what others learn of it
+	Lease time.Duration // of "start", and of a lock whose holder the demo will kill
 
 	// of "start"
-	Redis, Name, Store string
-	Lease              time.Duration // of "take" too, there of those who are to die
-	Masters            []string      // in place of Redis: the lock is one of a quorum
-	Emulated           bool          // they cannot tell since when they run
-
-	Value string // of "write"; of "take": what a leader says of itself
-
-	// of the family
-	Lock      string // see toRead and the others
-	N, Rounds int    // permits, or goroutines and how often each of them takes the lock
-	Once      bool   // do not wait
-	Stranger  bool   // under an owner that holds nothing
+	Redis       []string // one server; several are the masters of a redlock
+	Name, Store string
+	Emulated    bool // the masters cannot tell when they were started
 }
 
-// result is a line that a worker writes to the demo: the answer to an order, or "lost", "served" or
-// "opened", which come by themselves. Times are those of the machine's clock, because the processes compare
-// them.
-type result struct {
-	Op      string
-	Began   time.Time // when the order was begun
-	Ended   time.Time
-	Trusted time.Time // of "look" and "lost": until when without another word from Redis
-	Owner   string
-	Token   uint64
-	Count   int
-	Most    int    // of "crowd": how many were inside at once
-	Seen    uint64 // the token for which a write was refused
-	Refusal string // not acquired, lost, stale; other errors are only in Error
-	Error   string
+// Reply is a worker's answer. Its times are of the machine's clock, because the demo compares those
+// of several processes.
+type Reply struct {
+	Began, Ended time.Time // when the worker served the request
+	Owner        string
+	Token        uint64
+	Count        int
+	Trusted      time.Time // until when the worker relies on its hold, unless Redis confirms it again
+	Inside       int64     // of "visit": how many held the lock at once, at most
+	Seen         uint64    // the greater token because of which Redis refused a write
+	Refusal      string    // "": none; other errors are errors of the call
 }
 
-// worker is the process that does what it is told with one lock.
+// What a reply says of a refusal.
+const (
+	notAcquired = "not acquired"
+	lockLost    = "lock lost"
+	staleToken  = "stale token"
+)
+
+// worker is the process that serves the requests.
 type worker struct {
 	rdbs    []redis.UniversalClient
-	clients []*holdfast.Client // of the same; several if the lock is one of a quorum
-	mutex   holdfast.Locker
-	fair    *fairlock.Mutex
-	kin     kin
+	clients []*holdfast.Client // one for each of rdbs
+	locks   locks
+	lockers map[string]holdfast.Locker
 	store   string
-	guard   *fence.Redis
-	holds   []*holdfast.Hold // the innermost last
-	late    context.Context  // of the last grant; goes on when that is over, as a paused process would
+	ctx     context.Context // ends with the input
+	owner   context.Context // the owner of all that "lock" acquires, so that it can re-enter
 
-	mu      sync.Mutex // guards out
-	out     *json.Encoder
-	watches sync.WaitGroup // goroutines that wait for the loss of a hold, in the queue of the fair lock, or for the latch
+	mu    sync.Mutex                  // guards what follows
+	holds map[string][]*holdfast.Hold // by lock, the innermost last
+	last  context.Context             // of the last hold; it goes on after the loss, as in a process that was paused
 }
 
 func newWorker() *cobra.Command {
@@ -85,219 +83,290 @@ func newWorker() *cobra.Command {
 		Short:  "A worker process of the demo",
 		Hidden: true,
 		Args:   noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Ctrl-C is the demo's business: it ends its workers, and this one when its input ends.
+		RunE: func(*cobra.Command, []string) error {
+			// The demo handles Ctrl-C: it ends its workers, and this one when its input ends.
 			signal.Notify(make(chan os.Signal, 1), forwarded()...)
-			w := &worker{out: json.NewEncoder(cmd.OutOrStdout())}
-			err := w.serve(json.NewDecoder(os.Stdin))
-			return errors.Join(err, w.close())
+			ctx, cancel := context.WithCancel(context.Background())
+			defer cancel()
+			w := &worker{ctx: ctx, owner: holdfast.WithOwner(ctx), holds: make(map[string][]*holdfast.Hold)}
+			srv := rpc.NewServer()
+			if err := srv.RegisterName("worker", w); err != nil {
+				return err
+			}
+			srv.ServeConn(duplex{input{cancel}, os.Stdout}) // returns after the last request has ended
+			return w.close()
 		},
 	}
 }
 
-// serve obeys orders until there are no more.
-func (w *worker) serve(in *json.Decoder) error {
-	for {
-		var o order
-		if err := in.Decode(&o); errors.Is(err, io.EOF) {
-			return nil
-		} else if err != nil {
-			return err
-		}
-		r := result{Op: o.Op, Began: time.Now()}
-		err := w.obey(o, &r)
-		r.Ended = time.Now()
-		r.refuse(err)
-		if err := w.tell(r); err != nil {
-			return err
-		}
-	}
+// duplex is a connection of two pipes.
+type duplex struct {
+	io.Reader
+	io.WriteCloser
 }
 
-func (w *worker) obey(o order, r *result) (err error) {
-	ctx := context.Background()
-	switch o.Op {
+// input is the standard input. Its end ends the requests that still wait.
+type input struct{ ended context.CancelFunc }
+
+// Read reads what the demo sends.
+func (i input) Read(p []byte) (int, error) {
+	n, err := os.Stdin.Read(p)
+	if err != nil {
+		i.ended()
+	}
+	return n, err
+}
+
+// close releases all locks.
+func (w *worker) close() (err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+	defer cancel()
+	for i, c := range w.clients { // of a redlock the first client has the holds
+		err = errors.Join(err, c.Close(ctx), w.rdbs[i].Close())
+	}
+	return err
+}
+
+// Serve serves a request. The demo waits for the reply to "start" before it sends another one.
+func (w *worker) Serve(q Request, r *Reply) (err error) {
+	r.Began = time.Now()
+	switch q.Op {
 	case "start":
-		if len(o.Masters) > 0 {
-			return w.startQuorum(o)
-		}
-		return w.start(o)
-	case "try", "lock":
-		return w.lock(o.Op == "try", r)
-	case "unlock":
-		last := len(w.holds) - 1
-		if last < 0 {
-			return errors.New("nothing to unlock")
-		}
-		h := w.holds[last]
-		w.holds = w.holds[:last]
-		return h.Unlock(ctx)
-	case "look":
-		return w.look(r)
-	case "queue":
-		w.watches.Go(w.queue)
-		return nil
+		err = w.start(q)
+	case "lock":
+		err = w.lock(q, r)
+	case "unlock", "look", "loss":
+		err = w.use(q, r)
 	case "write":
-		return w.write(o.Value, r)
-	case "take":
-		return w.take(o, r)
-	case "give":
-		return w.give(o)
-	case "crowd":
-		return w.crowd(o, r)
+		err = w.write(q, r)
+	case "visit":
+		err = w.visit(q, r)
 	case "await":
-		return w.await(o)
-	case "awake":
-		r.Count = int(w.kin.awake.Load())
-		return nil
+		err = w.locks.latch.Wait(w.ctx, q.options()...)
+	default:
+		err = fmt.Errorf("unknown request %q", q.Op)
 	}
-	return fmt.Errorf("unknown order %q", o.Op)
-}
-
-func (w *worker) start(o order) error {
-	if err := w.connect(o.Redis, &holdfast.Options{Lease: o.Lease}); err != nil {
+	r.Ended = time.Now()
+	var stale *fence.StaleError
+	switch {
+	case errors.Is(err, holdfast.ErrNotAcquired):
+		r.Refusal = notAcquired
+	case errors.Is(err, holdfast.ErrLost):
+		r.Refusal = lockLost
+	case errors.As(err, &stale):
+		r.Refusal, r.Seen = staleToken, stale.Last
+	default:
 		return err
 	}
-	client := w.clients[0]
-	w.mutex, w.fair, w.store = rlock.New(client, o.Name), fairlock.New(client, fairName(o.Name)), o.Store
-	w.guard = fence.NewRedis(w.rdbs[0])
-	w.kin.family, w.kin.owner = newFamily(client, o.Name), holdfast.WithOwner(context.Background())
-	w.kin.holds = make(map[string]*holdfast.Hold)
 	return nil
 }
 
-// startQuorum takes a lock that a majority of masters grants. That they do not answer is told soon,
-// because the demo shows it, but not so soon that masters of a busy machine seem to be dead.
-func (w *worker) startQuorum(o order) error {
-	for _, address := range o.Masters {
-		if err := w.connect(address, &holdfast.Options{Lease: o.Lease, RetryBudget: quorumLease()}); err != nil {
+// start connects to one server for all kinds of lock, or to the masters of a redlock.
+func (w *worker) start(q Request) error {
+	for _, address := range q.Redis {
+		rdb, err := connect(address)
+		if err != nil {
 			return err
 		}
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: q.Lease})
+		if err != nil {
+			return errors.Join(err, rdb.Close())
+		}
+		w.rdbs, w.clients = append(w.rdbs, rdb), append(w.clients, client)
 	}
-	opts := []holdfast.Option{redlock.MasterTimeout(quorumLease() / 6)}
-	if o.Emulated {
-		opts = append(opts, redlock.TrustRestarts())
+	if len(q.Redis) > 1 {
+		// Long enough that a master on a busy machine does not seem dead.
+		opts := []holdfast.Option{redlock.MasterTimeout(quorumLease() / 6)}
+		if q.Emulated {
+			opts = append(opts, redlock.TrustRestarts())
+		}
+		w.lockers = map[string]holdfast.Locker{quorum: redlock.New(w.clients, q.Name, opts...)}
+		return nil
 	}
-	w.mutex = redlock.New(w.clients, o.Name, opts...)
+	l := newLocks(w.clients[0], q.Name)
+	w.locks, w.store = l, q.Store
+	w.lockers = map[string]holdfast.Locker{plain: l.plain, fair: l.fair, reading: l.rw.RLocker(), writing: l.rw,
+		permits: l.permits, both: multilock.New(l.x, l.y), bothReversed: multilock.New(l.y, l.x)}
 	return nil
 }
 
-func (w *worker) connect(address string, opts *holdfast.Options) error {
-	rdb, err := connect(address)
-	if err != nil {
-		return err
+func (q Request) options() (opts []holdfast.Option) {
+	if q.Lease > 0 {
+		opts = append(opts, holdfast.Lease(q.Lease))
 	}
-	w.rdbs = append(w.rdbs, rdb)
-	client, err := holdfast.New(rdb, opts)
-	if err != nil {
-		return err
+	if q.Once {
+		opts = append(opts, holdfast.Wait(0))
 	}
-	w.clients = append(w.clients, client)
-	return nil
+	return opts
 }
 
-// look tells how the innermost hold stands.
-func (w *worker) look(r *result) error {
-	if len(w.holds) == 0 {
-		return errors.New("nothing to look at")
+func (w *worker) acquire(ctx context.Context, q Request) (*holdfast.Hold, error) {
+	switch {
+	case q.Lock == leadership:
+		return w.locks.election.Campaign(ctx, q.Value, q.options()...)
+	case q.Lock == permits && q.N > 0:
+		return w.locks.permits.Acquire(ctx, q.N, q.options()...)
 	}
-	h := w.holds[len(w.holds)-1]
-	r.Trusted = h.Deadline()
-	return context.Cause(h.Context())
+	return w.lockers[q.Lock].Lock(ctx, q.options()...)
 }
 
-// lock locks under the context of the innermost hold, which makes it a re-entry.
-func (w *worker) lock(once bool, r *result) error {
-	ctx := context.Background()
-	if n := len(w.holds); n > 0 {
-		ctx = w.holds[n-1].Context()
-	}
-	lock := w.mutex.Lock
-	if once {
-		lock = w.mutex.TryLock
-	}
-	h, err := lock(ctx)
+// lock acquires a lock and keeps it until "unlock".
+func (w *worker) lock(q Request, r *Reply) error {
+	h, err := w.acquire(w.owner, q)
 	if err != nil {
 		return err
 	}
-	if len(w.holds) == 0 {
-		w.watches.Go(func() { w.watch(h) })
-	}
-	w.holds, w.late = append(w.holds, h), context.WithoutCancel(h.Context())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.holds[q.Lock], w.last = append(w.holds[q.Lock], h), context.WithoutCancel(h.Context())
 	r.Owner, r.Token, r.Count = h.Owner(), h.Token(), h.Count()
 	return nil
 }
 
-// write writes to the store that the lock protects, whether the lock is still held or not. The
-// guard takes the token out of the context. What the demo writes ends by itself, in case nobody can
-// delete it.
-func (w *worker) write(value string, r *result) error {
-	r.Token, _ = fence.Token(w.late)
-	_, err := w.guard.Do(w.late, w.store, "SET", value, "PX", leftoverTTL.Milliseconds())
-	return errors.Join(err, w.rdbs[0].PExpire(w.late, keys.Fence(w.store), leftoverTTL).Err())
-}
-
-// queue waits for the fair lock, gives it back at once and tells the demo.
-func (w *worker) queue() {
-	r := result{Op: "served", Began: time.Now()}
-	h, err := w.fair.Lock(context.Background())
-	if err == nil {
-		r.Ended, r.Owner, r.Token = time.Now(), h.Owner(), h.Token()
-		err = h.Unlock(context.Background())
-	}
-	r.refuse(err)
-	_ = w.tell(r)
-}
-
-// fairName is the name of the fair lock beside the other one: its own, because the two kinds share
-// the key of a name.
-func fairName(name string) string { return name + ":fair" }
-
-// watch tells the demo when a hold is lost.
-func (w *worker) watch(h *holdfast.Hold) {
-	<-h.Context().Done()
-	r := result{Op: "lost", Ended: time.Now(), Trusted: h.Deadline(), Token: h.Token()}
-	if cause := context.Cause(h.Context()); errors.Is(cause, holdfast.ErrLost) {
-		r.refuse(cause)
-		_ = w.tell(r) // the demo finds out by its absence
-	}
-}
-
-func (w *worker) tell(r result) error {
+// use unlocks the innermost hold of a lock, or reports on it: now, or after its end.
+func (w *worker) use(q Request, r *Reply) error {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.out.Encode(r)
+	holds := w.holds[q.Lock]
+	last := len(holds) - 1
+	if last >= 0 && q.Op == "unlock" {
+		w.holds[q.Lock] = holds[:last]
+	}
+	w.mu.Unlock()
+	if last < 0 {
+		return fmt.Errorf("%s %s: there is no hold", q.Op, q.Lock)
+	}
+	h := holds[last]
+	switch q.Op {
+	case "unlock":
+		return h.Unlock(w.ctx)
+	case "loss":
+		<-h.Context().Done()
+	}
+	r.Token, r.Trusted = h.Token(), h.Deadline()
+	return context.Cause(h.Context())
 }
 
-// close gives back what is held, which ends the watches too.
-func (w *worker) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), answerWithin)
+// write writes to the store that the lock protects, also after the loss of the lock. The guard
+// takes the token from the context. The data ends by itself, in case the demo cannot delete it.
+func (w *worker) write(q Request, r *Reply) error {
+	w.mu.Lock()
+	ctx := w.last
+	w.mu.Unlock()
+	r.Token, _ = fence.Token(ctx)
+	_, err := fence.NewRedis(w.rdbs[0]).Do(ctx, w.store, "SET", q.Value, "PX", leftoverTTL.Milliseconds())
+	return errors.Join(err, w.rdbs[0].PExpire(ctx, keys.Fence(w.store), leftoverTTL).Err())
+}
+
+// visit acquires and releases a lock again and again, each time as a new owner. It counts the
+// visitors in Redis, because they are in several processes.
+func (w *worker) visit(q Request, r *Reply) error {
+	key := insideKey(w.store)
+	for range q.N {
+		h, err := w.acquire(w.ctx, Request{Lock: q.Lock, Once: q.Once})
+		if err != nil {
+			return err
+		}
+		rdb := w.rdbs[0]
+		inside, err := rdb.Incr(w.ctx, key).Result()
+		err = errors.Join(err, rdb.PExpire(w.ctx, key, leftoverTTL).Err(), rdb.Decr(w.ctx, key).Err())
+		if err = errors.Join(err, h.Unlock(w.ctx)); err != nil {
+			return err
+		}
+		r.Owner, r.Token, r.Count, r.Inside = h.Owner(), h.Token(), r.Count+1, max(r.Inside, inside)
+	}
+	return nil
+}
+
+// replyWithin bounds the wait for each reply. By design the longest wait is that for the lease of a
+// killed holder.
+func replyWithin() time.Duration { return pace() * 5 * time.Second }
+
+// workerProcess is a worker as the demo sees it.
+type workerProcess struct {
+	name   string // A, B and so on
+	proc   *process
+	rpc    *rpc.Client
+	killed bool
+}
+
+// startWorker starts a worker and waits until it is ready.
+func startWorker(ctx context.Context, name string, start Request) (*workerProcess, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.Command(self, workerCommand)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	w := &workerProcess{name: name}
+	if w.proc, err = launch(cmd, syscall.SIGKILL); err != nil { // the signal comes if the demo ends first
+		return nil, err
+	}
+	w.rpc = rpc.NewClient(duplex{out, in})
+	if _, err = w.send(start).wait(ctx); err != nil {
+		w.kill()
+		return nil, err
+	}
+	return w, nil
+}
+
+// kill ends the worker as a crash does.
+func (w *workerProcess) kill() {
+	w.killed = true
+	w.proc.kill()
+	_ = w.rpc.Close() // an error says that it is closed
+}
+
+// dismiss lets the worker release its locks and end. A worker that does not is killed. It returns
+// whether the worker ended well.
+func (w *workerProcess) dismiss(ctx context.Context) bool {
+	_ = w.rpc.Close() // an error says that it is closed
+	ctx, cancel := context.WithTimeout(ctx, replyWithin())
 	defer cancel()
-	var errs []error
-	for _, c := range w.clients { // the first one has the holds
-		errs = append(errs, c.Close(ctx))
+	select {
+	case <-w.proc.exited:
+	case <-ctx.Done():
 	}
-	w.watches.Wait()
-	for _, rdb := range w.rdbs {
-		errs = append(errs, rdb.Close())
-	}
-	return errors.Join(errs...)
+	w.kill()
+	return w.proc.code() == 0
 }
 
-func (r *result) refuse(err error) {
-	var stale *fence.StaleError
-	switch {
-	case err == nil:
-		return
-	case errors.Is(err, holdfast.ErrNotAcquired):
-		r.Refusal = "not acquired"
-	case errors.Is(err, holdfast.ErrLost):
-		r.Refusal = "lock lost"
-	case errors.As(err, &stale):
-		r.Refusal, r.Seen = "stale token", stale.Last
-	}
-	r.Error = err.Error()
+// pid is the number of its process.
+func (w *workerProcess) pid() int { return w.proc.cmd.Process.Pid }
+
+// pending is a request whose reply the demo fetches later.
+type pending struct {
+	to   *workerProcess
+	call *rpc.Call
 }
 
-// workerDeath is what the kernel does to a worker whose demo has ended.
-const workerDeath = syscall.SIGKILL
+// send sends a request. The wait for the reply returns its error.
+func (w *workerProcess) send(q Request) pending {
+	return pending{w, w.rpc.Go("worker.Serve", q, new(Reply), make(chan *rpc.Call, 1))}
+}
+
+// arrived says whether the reply is there.
+func (p pending) arrived() bool { return len(p.call.Done) > 0 }
+
+// wait waits for the reply.
+func (p pending) wait(ctx context.Context) (Reply, error) {
+	late := fmt.Errorf("no reply from worker %s within %v", p.to.name, replyWithin())
+	ctx, cancel := context.WithTimeoutCause(ctx, replyWithin(), late)
+	defer cancel()
+	select {
+	case <-p.call.Done:
+		if p.call.Error != nil { // the worker's own, or the connection's because the worker has ended
+			return Reply{}, fmt.Errorf("worker %s: %w", p.to.name, p.call.Error)
+		}
+		return *p.call.Reply.(*Reply), nil
+	case <-ctx.Done():
+		return Reply{}, context.Cause(ctx)
+	}
+}

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"syscall"
 
 	"github.com/holdfast-go/holdfast/internal/printable"
@@ -79,4 +82,25 @@ func report(stderr io.Writer, err error, args []string) int {
 		return f.code
 	}
 	return exitUsage // the parser's own errors
+}
+
+// untilSignal is a context that ends with the cause signalled. stop joins its goroutine.
+func untilSignal() (_ context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case sig := <-signals:
+			cancel(signalled{sig.(syscall.Signal)})
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel(nil)
+		<-done
+	}
 }

@@ -28,27 +28,22 @@ type server struct {
 	stop     func() // as a crash does; a second call does nothing
 }
 
-// startServer starts a private redis-server or valkey-server. Where there is none, or none that
-// starts, it is an emulation inside this process.
-func startServer(ctx context.Context, emulate bool) (*server, error) {
-	if emulate {
-		return emulation("as asked")
+// startServer starts a private redis-server or valkey-server. It starts an emulation inside this
+// process if there is no such program, if the program does not start, or if emulate gives a reason
+// for an emulation.
+func startServer(ctx context.Context, emulate string) (*server, error) {
+	if emulate != "" {
+		return emulation(emulate)
 	}
 	bin := findServer()
 	if bin == "" {
-		return emulation(noServer)
+		return emulation("there is no redis-server on the PATH")
 	}
 	s, err := private(ctx, bin)
 	if err != nil && ctx.Err() == nil {
-		return emulation(notStarted(bin, err))
+		return emulation(fmt.Sprintf("%s did not start: %v", filepath.Base(bin), err))
 	}
 	return s, err
-}
-
-const noServer = "there is no redis-server on the PATH"
-
-func notStarted(bin string, err error) string {
-	return fmt.Sprintf("%s did not start: %v", filepath.Base(bin), err)
 }
 
 func findServer() string {

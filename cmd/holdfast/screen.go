@@ -5,17 +5,15 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 	"unicode/utf8"
 
 	"golang.org/x/term"
 )
 
-// screen prints the demo: a line for each thing that was checked, which fits a terminal of 80 columns.
+// screen is where a command prints text for people.
 type screen struct {
-	out            io.Writer
-	colour         bool
-	passed, failed int
+	out    io.Writer
+	colour bool
 }
 
 // newScreen uses colours on a terminal only, and not against the user's wish
@@ -58,15 +56,7 @@ func (s *screen) paint(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-func (s *screen) title(text string)   { fmt.Fprintln(s.out, s.paint(bold, text)) }
-func (s *screen) chapter(text string) { fmt.Fprintf(s.out, "\n%s\n", s.paint(bold, text)) }
-
-// note prints a remark, on as many lines as it takes.
-func (s *screen) note(text string) {
-	for _, line := range wrap(text, columns) {
-		fmt.Fprintln(s.out, s.paint(dim, line))
-	}
-}
+func (s *screen) title(text string) { fmt.Fprintln(s.out, s.paint(bold, text)) }
 
 // wrap breaks a text between words. Each line is indented as the first one is; a word that is longer
 // than a line, such as an address, is left whole.
@@ -84,38 +74,4 @@ func wrap(text string, width int) (lines []string) {
 		}
 	}
 	return append(lines, line)
-}
-
-// check prints what happened, whether it is what should have happened, and the evidence.
-func (s *screen) check(ok bool, what, evidence string, args ...any) {
-	mark := s.paint(green, "  ok  ")
-	if ok {
-		s.passed++
-	} else {
-		s.failed++
-		mark = s.paint(red, "FAILED")
-	}
-	fmt.Fprintf(s.out, "%s  %-40s  %s\n", mark, what, fmt.Sprintf(evidence, args...))
-}
-
-// verdict is the last line. It reports whether all is well.
-func (s *screen) verdict(took time.Duration) bool {
-	if s.failed > 0 {
-		fmt.Fprintf(s.out, "\n%s\n", s.paint(red, fmt.Sprintf("%d of %d checks FAILED.", s.failed, s.failed+s.passed)))
-		return false
-	}
-	fmt.Fprintf(s.out, "\n%s\n", s.paint(green, fmt.Sprintf("All %d checks passed in %.1f s.", s.passed,
-		took.Seconds())))
-	return true
-}
-
-// brief is a duration with as many digits as mean something.
-func brief(d time.Duration) string {
-	switch {
-	case d < 10*time.Millisecond:
-		return fmt.Sprintf("%d µs", d.Microseconds())
-	case d%time.Second == 0:
-		return fmt.Sprintf("%d s", d/time.Second)
-	}
-	return fmt.Sprintf("%d ms", d.Milliseconds())
 }
