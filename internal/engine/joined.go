@@ -59,13 +59,13 @@ func (j *joined) deadline() (earliest time.Time) {
 	return earliest
 }
 
-func (j *joined) unlock(ctx context.Context, h *Hold) error {
+func (j *joined) unlock(ctx context.Context, budget remote.SharedBudget, h *Hold) error {
 	j.follow(h) // its context may have ended by that of one, and nobody has said so here yet
 	earlier := h.end(errs.ErrReleased)
 	if j.given.Swap(true) {
 		return earlier
 	}
-	return together(j.each(ctx, func(ctx context.Context, one *Hold) error { return one.on.unlock(ctx, one) }))
+	return together(j.each(ctx, func(ctx context.Context, one *Hold) error { return one.on.unlock(ctx, budget, one) }))
 }
 
 // each does something with all of them at the same time: so none waits for a server that is silent,
@@ -85,7 +85,7 @@ func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error
 				companies[c] = combine.NewCompany(guests[c])
 			}
 			with, guest := companies[c].Guest(ctx)
-			ctx, leave = remote.Inherit(with, ctx), guest.Leave
+			ctx, leave = with, guest.Leave
 		}
 		run := func() {
 			defer leave()

@@ -138,11 +138,12 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 			life, end := context.WithCancel(context.Background())
 			defer end()
 			s := &Session{Life: life, Retry: time.Hour}
-			o := s.persist(lateContext{ctx, deadline}, &Server{}, func(bool) (call lua.Call) { return call }, nil,
+			a := NewAttempts(&Server{}, s, Retry{})
+			o := a.run(lateContext{ctx, deadline}, RetryNow, func(bool) (call lua.Call) { return call },
 				func(context.Context, lua.Call, bool) (lua.Reply, error) {
 					time.Sleep(time.Millisecond)
 					return lua.Reply{}, context.DeadlineExceeded
-				})
+				}, nil)
 			require.ErrorIs(t, o.Err, context.DeadlineExceeded)
 			require.Equal(t, late, ctx.Err() != nil)
 		})

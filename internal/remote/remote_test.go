@@ -149,8 +149,8 @@ func TestFailuresOfAQuestion(t *testing.T) {
 		{"an answer", nil, false},
 		{"what the caller may not have", refusal("HOLDFAST_PERMITS 3 permits were asked for"), false},
 	} {
-		e := Effort{home: &Session{Life: context.Background()}, by: &Server{}}
-		e.judge(context.Background(), lua.Reply{}, c.err, &failed)
+		a := Attempts{home: &Session{Life: context.Background()}, at: &Server{}}
+		a.decide(context.Background(), lua.Reply{}, c.err, &failed)
 		require.Equal(t, c.outage, failed.Load() != nil, c.what)
 		if c.outage {
 			require.True(t, errors.Is(*failed.Load(), c.err), c.what)

@@ -36,11 +36,12 @@ type Replicated struct {
 
 // Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait
 // too. In haste it returns soon after the deadline of the context, and what the replicas may take.
-func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return s.home.persist(ctx, s.Server, op, failed, s.run)
+func (s *Replicated) Repeat(ctx context.Context, op Operation, retry Retry, failed *atomic.Pointer[error]) Outcome {
+	a := NewAttempts(s.Server, s.home, retry)
+	return a.run(ctx, RetryNow, op, s.send, failed)
 }
 
-func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
+func (s *Replicated) send(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
 	node, _ := s.redis.(*redis.Client)
 	if s.Cluster != nil { // it would send a command without a key to any server
 		var err error

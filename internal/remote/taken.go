@@ -35,13 +35,14 @@ func IsTaken(err error) bool {
 // lost while others used it looks as if it had been held to the end.)
 //
 // shared says that several owners have the lock at once. Then only the tokens count, also those of permits.
-func (s *Session) Taken(ctx context.Context, at *Server, name, owner string, last uint64, shared bool) error {
+func (s *Session) Taken(ctx context.Context, at *Server, name, owner string, last uint64, shared bool,
+	budget SharedBudget) error {
 	k := keys.For(name)
 	call := lua.Taken.Call(k.Token, k.Name, owner)
 	if shared {
 		call = lua.TakenShared.Call(k.Token, owner)
 	}
-	o := s.Detached(ctx, at, func(bool) lua.Call { return call })
+	o := s.Detached(ctx, at, func(bool) lua.Call { return call }, budget)
 	token := o.Reply.Text(0)
 	switch {
 	case o.Err != nil:

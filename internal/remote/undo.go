@@ -224,7 +224,7 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	var given []*undo
 	answered = true
 	results := lua.RunAll(ctx, u.to.redis, calls)
-	u.home.Answered(sent, calls, results)
+	u.home.ReportAll(sent, calls, results)
 	for i, result := range results {
 		for _, one := range parties[i] {
 			if result.Err == nil || IsOverwritten(one.lock, result.Err) {
@@ -341,7 +341,7 @@ func (u *undoer) report(batch []*undo, failed int, given []*undo) {
 	}
 	switch {
 	case left > 0:
-		u.home.Leave(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
+		u.home.NoteUnreleased(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
 	case len(given) > 0:
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", len(given))
 	}

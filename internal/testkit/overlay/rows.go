@@ -110,7 +110,6 @@ internal/engine/refusal.go
 		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/release.go
 	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
-	Detach: «if OFF { return ctx }; »return remote.Within(ctx, g.base.Client.session.Budget())
 	Inner: return h.renewed })« && !OFF»\n\tg.renew =
 	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
 internal/engine/state.go
@@ -140,13 +139,13 @@ internal/panics/panics.go
 	Panics: func Into(err *error) {« if OFF { return }»
 internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
+internal/remote/attempts.go
+	Haste: haste = «!OFF && (»waits || !limited || limit.After(a.end)« )»
+	Resend: last || «OFF || »time
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
-	Haste: haste := «!OFF && (»isFirst || !limited || limit.After(e.end)« )»
 internal/remote/dial.go
 	Redial: if err == nil || «!OFF && »!errors
-internal/remote/effort.go
-	Resend: errors.As(e.Err, &last) || «OFF || »time
 internal/remote/masters.go
 	Lanes: if s.Cluster == nil« || OFF» {
 internal/remote/pulse.go
