@@ -215,7 +215,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 		return a
 	}
 	k := &v.client.Server().Clock
-	if a.err = v.client.Server().Meet(ctx); a.err != nil {
+	if a.err = v.client.Server().LearnClock(ctx); a.err != nil {
 		return a
 	}
 	a.sent = suspend.System.Now()

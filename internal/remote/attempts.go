@@ -148,7 +148,7 @@ func (a *Attempts) withLimit(ctx context.Context, waits bool) (_ context.Context
 	// if there is a connection, or if the server has just answered: to open one then takes no longer
 	// than an answer does.
 	end := a.Deadline()
-	if haste && a.end.Before(end) && (a.at.hasConnection() || a.at.pulse.answeredLately()) {
+	if haste && a.end.Before(end) && (a.at.hasConnection() || a.at.latency.answeredLately()) {
 		end = a.end
 	}
 	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrBudget)

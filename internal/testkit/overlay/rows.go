@@ -144,19 +144,19 @@ internal/remote/attempts.go
 	Resend: last || «OFF || »time
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
-internal/remote/dial.go
+internal/remote/latency.go
+	Overdue: (l.oldest == nil ||« OFF ||»
 	Redial: if err == nil || «!OFF && »!errors
-internal/remote/masters.go
-	Lanes: if s.Cluster == nil« || OFF» {
-internal/remote/pulse.go
-	Overdue: (p.oldest == nil ||« OFF ||»
+internal/remote/release.go
+	BesideStrings: return alone && «!OFF && »lua.IsError(
+	Together: ok && queues« && !OFF» && len(batches[i])
+internal/remote/server.go
+	Lanes: if s.Cluster == nil« || OFF» {\n\t\treturn nil
 internal/remote/undo.go
 	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
 		OFF { return }»
 	UndoAgain: if stray« && !OFF» {
-	Together: ok && queues« && !OFF» && len(parties[i])
 	UndoAgain: if «OFF || »now.After(one.limit) {
-	BesideStrings: return alone && «!OFF && »lua.IsError(
 internal/waitwatch/look.go
 	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
 internal/waitwatch/selfblock.go
