@@ -43,9 +43,9 @@ election/run.go
 	WaitLead: «if OFF { done := make(chan error, 1); go func() { done <- lead(h.Context()) }(); select { case err =
 		<-done: case <-h.Context().Done(): } } else { »err = lead(h.Context())« }»
 internal/combine/combine.go
-	Overtake: «if _ = late; !OFF { »c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return
-		!s.begun.After(late) })\n\tc.promote()« }»
-	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd, until); s != nil {
+	Overtake: «if _ = late; !OFF { »c.sending = slices.DeleteFunc(c.sending, func(k *call) bool { return
+		!k.begun.After(late) })\n\tc.promote()« }»
+	Company: if «OFF { _ = c } else if »own := c.joinGroup(ctx, cmd, until); own != nil {
 	Gone: if o.ctx.Err() != nil« && !OFF» {
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
