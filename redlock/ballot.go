@@ -307,7 +307,9 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	// the late vote lasts for a lease, even if this client is closed
 	if late && rest != nil && a.holds() {
-		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, remote.SharedBudget{}, i, func(bool) lua.Call { return b.farewell(rest()) }) })
+		b.q.base.Client.Tasks().Go(func() {
+			b.releaseAt(ctx, remote.SharedBudget{}, i, func(bool) lua.Call { return b.farewell(rest()) })
+		})
 	}
 	switch {
 	case !a.holds() || a.counts:

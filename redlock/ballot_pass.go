@@ -18,7 +18,8 @@ func (b *ballot) Pass(ctx context.Context, budget remote.SharedBudget, lease tim
 	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, budget, lease, tokens) })
 }
 
-func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
+func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration,
+	tokens int) remote.Outcome {
 	others := b.others(remote.Detach(ctx))
 	if others == 0 {
 		if o := b.reserve(ctx, lease, tokens); o.Err == nil {

@@ -1,22 +1,22 @@
-// Package combine lets commands that are sent at the same time travel together. Many commands of many
-// goroutines then need one write, one read and one wake-up at each end.
+// Package combine lets commands that are sent at the same time travel together. Many commands of
+// many goroutines then need one write, one read and one wake-up at each end.
 //
 // It never waits for further commands. While few commands are under way, each is sent at once and
 // alone, as it would be without this package. Only while several are under way are the next ones
-// gathered. When one of those under way returns, the first of the gathered commands is sent, together
-// with all the others. The package has no goroutine of its own: the callers send, each its own
-// command among those that it sends. (Rejected: go-redis's AutoPipeline, which waits for more and
-// made one goroutine five times slower.)
+// gathered. When one of those under way returns, the first of the gathered commands is sent,
+// together with all the others. The package has no goroutine of its own: the callers send, each its
+// own command among those that it sends. (Rejected: go-redis's AutoPipeline, which waits for more
+// and made one goroutine five times slower.)
 //
 // A caller gets what it would get alone: the answer to its own command, or the error that this
-// command met. A command is sent at most as often as by go-redis alone: together, the commands are a
-// pipeline, and go-redis repeats a pipeline only if every command in it allows that.
+// command met. A command is sent at most as often as by go-redis alone: together, the commands are
+// a pipeline, and go-redis repeats a pipeline only if every command in it allows that.
 //
 // The commands of callers who begin together, and say so, do wait for each other: see [Group].
 //
-// A caller that must leave at the deadline of its context sends by [Hasty]. It does not wait for any
-// answer longer than for its own. It takes only those commands along whose callers leave no later
-// than it does. And it leaves a sending that goes on for other callers.
+// A caller that must leave at the deadline of its context sends by [Hasty]. It does not wait for
+// any answer longer than for its own. It takes only those commands along whose callers leave no
+// later than it does. And it leaves a sending that goes on for other callers.
 //
 // Commands that travel together may be put into fewer commands, by the function that [New] takes.
 // Hooks of the user see those commands, in one pipeline.
@@ -53,9 +53,9 @@ const (
 	// maxBatch is the most commands that travel together, so that the first does not wait long for the
 	// last.
 	maxBatch = 128
-	// patience is how long others wait for a sending. A sending that takes longer, on a slow network or
-	// a dead connection, does not count any more. Then the waiting commands use another connection, as
-	// they would without this package.
+	// patience is how long others wait for a sending. A sending that takes longer, on a slow network
+	// or a dead connection, does not count any more. Then the waiting commands use another connection,
+	// as they would without this package.
 	patience = 2 * time.Millisecond
 	// Grace is how long a caller in haste still waits after the end of its context. The answer may be
 	// under way, and without it nobody knows what the command has done.
@@ -125,10 +125,10 @@ func (c *Combiner) Process(ctx context.Context, cmd redis.Cmder) error {
 	return c.process(ctx, cmd, time.Time{})
 }
 
-// Hasty sends like the combiner, for callers that leave at the deadline of their context, or a little
-// later. If another caller sends the command, they also leave [Grace] after their context was
-// cancelled. The error is an [UnansweredError] then, and the caller must not touch the command any
-// more.
+// Hasty sends like the combiner, for callers that leave at the deadline of their context, or a
+// little later. If another caller sends the command, they also leave [Grace] after their context
+// was cancelled. The error is an [UnansweredError] then, and the caller must not touch the command
+// any more.
 type Hasty struct{ *Combiner }
 
 // Process is [Combiner.Process].
@@ -156,8 +156,8 @@ func (c *Combiner) process(ctx context.Context, cmd redis.Cmder, until time.Time
 	return c.send(own)
 }
 
-// wait is the rest of process for a call that waits for its turn. With collects, the call takes other
-// waiting calls along when it sends.
+// wait is the rest of process for a call that waits for its turn. With collects, the call takes
+// other waiting calls along when it sends.
 func (c *Combiner) wait(own *call, collects bool) error {
 	cmd := own.cmd
 	switch lead, err := c.awaitTurn(own); {
@@ -177,8 +177,8 @@ func (c *Combiner) wait(own *call, collects bool) error {
 	return c.send(own)
 }
 
-// awaitTurn waits until a call is told to send, or that its command has been sent. It fails when the
-// caller leaves. Then the call is not used again.
+// awaitTurn waits until a call is told to send, or that its command has been sent. It fails when
+// the caller leaves. Then the call is not used again.
 func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
 	if own.until.IsZero() {
 		return <-own.turn, nil
@@ -295,8 +295,8 @@ func (c *Combiner) promote() {
 	lead.turn <- true
 }
 
-// send sends the commands of a sender and of the calls that it has collected. It returns the error of
-// the sender's own command.
+// send sends the commands of a sender and of the calls that it has collected. It returns the error
+// of the sender's own command.
 func (c *Combiner) send(lead *call) error {
 	var timeout time.Duration
 	if !lead.until.IsZero() {
@@ -328,9 +328,9 @@ func (c *Combiner) send(lead *call) error {
 	return lead.cmd.Err()
 }
 
-// sharedContext returns the context for all commands of a sender. The deadline of one caller must not
-// fail the others, so the context ends at the last of their deadlines, if all have one. Hooks see the
-// pipeline as a part of what the sender does.
+// sharedContext returns the context for all commands of a sender. The deadline of one caller must
+// not fail the others, so the context ends at the last of their deadlines, if all have one. Hooks
+// see the pipeline as a part of what the sender does.
 func (k *call) sharedContext() (context.Context, context.CancelFunc) {
 	ctx := context.WithoutCancel(k.ctx)
 	last, all := k.ctx.Deadline()
@@ -413,7 +413,8 @@ func (c *Combiner) startTimer() {
 }
 
 // overtake drops the sendings that take too long, so that the waiting calls go on without them. One
-// timer for all of them is enough: each call waits for its sender, and overtake looks at the senders.
+// timer for all of them is enough: each call waits for its sender, and overtake looks at the
+// senders.
 func (c *Combiner) overtake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,8 @@ func (once) NoRetry() bool { return true }
 
 func command(ctx context.Context, args ...any) once { return once{redis.NewCmd(ctx, args...)} }
 
-// spy counts pipelines and the commands in them, and may change a pipeline after it was sent. It holds
-// up commands with the argument "held" until goOn is closed.
+// spy counts pipelines and the commands in them, and may change a pipeline after it was sent. It
+// holds up commands with the argument "held" until goOn is closed.
 type spy struct {
 	pipelines, piped atomic.Int64
 	stopped, passed  atomic.Int64 // how many commands were held up, and how many of these have ended
@@ -231,8 +231,9 @@ func TestWhatGatheredTravelsTogether(t *testing.T) {
 	require.Equal(t, int64(3), b.seen.piped.Load())
 }
 
-// TestACutInTheMiddle: a connection breaks in the middle of commands that travel together. A command
-// without an answer has an error that leaves open whether it ran, and no command is sent twice.
+// TestACutInTheMiddle: a connection breaks in the middle of commands that travel together. A
+// command without an answer has an error that leaves open whether it ran, and no command is sent
+// twice.
 func TestACutInTheMiddle(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut,
 		faultproxy.BlackHole} {
@@ -336,8 +337,8 @@ func TestTooManyForOnePipeline(t *testing.T) {
 	require.GreaterOrEqual(t, b.seen.pipelines.Load(), int64(2))
 }
 
-// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The other callers get an error,
-// and later callers go on.
+// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The other callers get an
+// error, and later callers go on.
 func TestAPanicOfAHook(t *testing.T) {
 	b := newBusy(t, time.Hour)
 	b.seen.after = func([]redis.Cmder) { panic("hook") }
@@ -380,8 +381,8 @@ func TestLimit(t *testing.T) {
 	require.Greater(t, c.limit(), fewSendings, "many do")
 }
 
-// TestPatience: a pipeline has time until the last of its callers' deadlines, whoever sends it. If one
-// caller has no deadline, the pipeline has as much time as it takes.
+// TestPatience: a pipeline has time until the last of its callers' deadlines, whoever sends it. If
+// one caller has no deadline, the pipeline has as much time as it takes.
 func TestPatience(t *testing.T) {
 	from := time.Now()
 	who := func(hours int, others ...*call) *call {

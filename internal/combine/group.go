@@ -9,9 +9,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Group is a known number of callers who begin together, each in a goroutine of its own. Their first
-// commands to one server travel together, whatever else is under way. A [Combiner] alone never waits
-// for further commands, and would send the first two of them separately.
+// Group is a known number of callers who begin together, each in a goroutine of its own. Their
+// first commands to one server travel together, whatever else is under way. A [Combiner] alone
+// never waits for further commands, and would send the first two of them separately.
 //
 // A member that turns out to send nothing says so, by Done. The others wait only for a moment for a
 // member that neither sends nor says so.
@@ -58,8 +58,8 @@ func (m *Member) arriveLocked() {
 	}
 }
 
-// joinGroup adds a command to those of its caller's group. It returns nil if the caller has no group,
-// or if the group has started. Otherwise the caller waits for its turn.
+// joinGroup adds a command to those of its caller's group. It returns nil if the caller has no
+// group, or if the group has started. Otherwise the caller waits for its turn.
 func (c *Combiner) joinGroup(ctx context.Context, cmd redis.Cmder, until time.Time) *call {
 	m, _ := ctx.Value(memberKey{}).(*Member)
 	if m == nil {

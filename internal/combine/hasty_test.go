@@ -33,8 +33,8 @@ func far(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// TestWhoIsInHasteLeaves: no caller sends, or the sender gets no answer. A caller in haste leaves when
-// its context ends, and the others go on. A command that was not sent is not sent any more.
+// TestWhoIsInHasteLeaves: no caller sends, or the sender gets no answer. A caller in haste leaves
+// when its context ends, and the others go on. A command that was not sent is not sent any more.
 func TestWhoIsInHasteLeaves(t *testing.T) {
 	t.Run("before it is sent", func(t *testing.T) {
 		b := newBusy(t, time.Hour)
@@ -108,7 +108,8 @@ func TestNobodyIsCutShort(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsTakenOnce: a hook that sends in place of its client does not pass the timeout to itself.
+// TestTimeoutIsTakenOnce: a hook that sends in place of its client does not pass the timeout to
+// itself.
 func TestTimeoutIsTakenOnce(t *testing.T) {
 	ctx, d := TakeTimeout(context.WithValue(t.Context(), timeoutKey{}, time.Second))
 	require.Equal(t, time.Second, d)
@@ -116,8 +117,8 @@ func TestTimeoutIsTakenOnce(t *testing.T) {
 	require.Zero(t, d)
 }
 
-// TestWhoWaitsLongerGoesNext: a caller in haste who need not wait for its turn takes no caller along who
-// waits longer.
+// TestWhoWaitsLongerGoesNext: a caller in haste who need not wait for its turn takes no caller
+// along who waits longer.
 func TestWhoWaitsLongerGoesNext(t *testing.T) {
 	c := New(nil, nil, 1, apart)
 	soon, _ := far(t, time.Minute)
@@ -138,8 +139,8 @@ func TestAHastyErrorIsNoAnswer(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// groups makes a combiner for a few connections, and a spy that sees its pipelines. The combiner waits
-// for all members of a group, however slow the machine.
+// groups makes a combiner for a few connections, and a spy that sees its pipelines. The combiner
+// waits for all members of a group, however slow the machine.
 func groups(t *testing.T) (*Combiner, *spy) {
 	seen := &spy{}
 	rdb := redistest.Shared(t).Client(t)
@@ -171,8 +172,8 @@ func begin(t *testing.T, c *Combiner, join func(context.Context) (context.Contex
 	g.Wait()
 }
 
-// TestAGroupTravelsTogether: nothing else is under way, and still the first commands of all members are
-// one pipeline. The others do not wait for members who have said that they send nothing.
+// TestAGroupTravelsTogether: nothing else is under way, and still the first commands of all members
+// are one pipeline. The others do not wait for members who have said that they send nothing.
 func TestAGroupTravelsTogether(t *testing.T) {
 	for _, leaving := range []int{0, 1, 5, 6} {
 		c, seen := groups(t)
@@ -195,7 +196,8 @@ func TestAGroupTravelsTogetherControl(t *testing.T) {
 	require.Zero(t, seen.pipelines.Load())
 }
 
-// TestAGroupWaitsForAMomentOnly: one of the members neither sends a command nor says that it does not.
+// TestAGroupWaitsForAMomentOnly: one of the members neither sends a command nor says that it does
+// not.
 func TestAGroupWaitsForAMomentOnly(t *testing.T) {
 	c, _ := groups(t)
 	c.patience = time.Millisecond
@@ -212,7 +214,8 @@ func TestALargeGroup(t *testing.T) {
 	require.True(t, c.IsReady())
 }
 
-// TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an error.
+// TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an
+// error.
 func TestAPanicInAGroup(t *testing.T) {
 	c, seen := groups(t)
 	seen.after = func([]redis.Cmder) { panic("hook") }

@@ -253,7 +253,8 @@ func (a *Attempts) Pause() time.Duration {
 	return d
 }
 
-// Spread shortens a delay at random, so that clients that failed together do not come back together.
+// Spread shortens a delay at random, so that clients that failed together do not come back
+// together.
 func Spread(d time.Duration) time.Duration {
 	return d/2 + rand.N(d/2+1) //nolint:gosec // spreads load, guards nothing
 }

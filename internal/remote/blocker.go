@@ -29,8 +29,8 @@ type Blocker struct {
 // letters are the letters before the number of an owner of this library, see engine's NewOwnerID.
 const letters = "hks"
 
-// IsOwner reports whether a field is an owner of this library or of Redisson. Redisson's owners end in
-// the number of a thread.
+// IsOwner reports whether a field is an owner of this library or of Redisson. Redisson's owners end
+// in the number of a thread.
 func IsOwner(field string) bool {
 	const length = 36 // of a UUID; Validate knows other forms too
 	if len(field) < length || uuid.Validate(field[:length]) != nil {
@@ -58,8 +58,8 @@ func ClientIn(owner string) string {
 	return owner[:strings.LastIndexByte(owner, ':')]
 }
 
-// Called returns the client of an owner, and the command by which that client can be called. Both are
-// empty if it cannot be called.
+// Called returns the client of an owner, and the command by which that client can be called. Both
+// are empty if it cannot be called.
 func Called(owner string) (client, command string) {
 	at := strings.LastIndexByte(owner, ':')
 	switch {
@@ -90,7 +90,8 @@ func OwnerIn(field string) string {
 	return field
 }
 
-// otherKind is the field in which Redisson's read-write locks say whether the owner reads or writes.
+// otherKind is the field in which Redisson's read-write locks say whether the owner reads or
+// writes.
 const otherKind = "mode"
 
 // InTheWay makes a Blocker of the fields of a hash and the milliseconds that the hash has to live.
@@ -113,8 +114,8 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// RefusedBy makes a Blocker of a refusal. The reply begins with the milliseconds that are left. From i
-// on it has the fields of the hash, or what replaces them.
+// RefusedBy makes a Blocker of a refusal. The reply begins with the milliseconds that are left.
+// From i on it has the fields of the hash, or what replaces them.
 func RefusedBy(r lua.Reply, i int) Blocker {
 	if r.Int(i) == -2 {
 		return Blocker{Left: Remaining(r.Int(0)), Owner: r.Text(i + 1), Waits: true}
@@ -136,9 +137,9 @@ func RefusedBy(r lua.Reply, i int) Blocker {
 	return InTheWay(r.Int(0), r.Texts(i)...)
 }
 
-// Mistake returns the error that the name of the lock is the key of something else. It is nil if the
-// key may be a lock, or has a time to live. (Rejected: to refuse a key with a time to live too. A
-// later version may have fields that this one does not know, and sets their time to live.)
+// Mistake returns the error that the name of the lock is the key of something else. It is nil if
+// the key may be a lock, or has a time to live. (Rejected: to refuse a key with a time to live too.
+// A later version may have fields that this one does not know, and sets their time to live.)
 func (b Blocker) Mistake(name string) error {
 	if !b.Stays {
 		return nil
@@ -148,7 +149,8 @@ func (b Blocker) Mistake(name string) error {
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
 
-// Text says what is in the way, according to an answer of that age. It is empty if nothing is known.
+// Text says what is in the way, according to an answer of that age. It is empty if nothing is
+// known.
 func (b Blocker) Text(age time.Duration) string {
 	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
 	owner := b.Owner
@@ -185,13 +187,13 @@ func (b Blocker) Text(age time.Duration) string {
 // news is the age up to which an answer counts as current. The lease may have been renewed since.
 const news = time.Second
 
-// century is the longest rest of a lease that a text names. A lease of more than 99 years is said to
-// have no end.
+// century is the longest rest of a lease that a text names. A lease of more than 99 years is said
+// to have no end.
 const year, century = 365 * 24 * time.Hour, 100 * year
 
-// Remaining converts the milliseconds that, according to a server, are left of a lease. -1 stands for
-// a lease without an end. The result is a century at most, so that sums stay within the range of a
-// Duration.
+// Remaining converts the milliseconds that, according to a server, are left of a lease. -1 stands
+// for a lease without an end. The result is a century at most, so that sums stay within the range
+// of a Duration.
 func Remaining(millis int64) time.Duration {
 	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
 }

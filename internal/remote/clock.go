@@ -13,16 +13,16 @@ import (
 )
 
 // Clock is what a client knows of its server's clock. It has two uses. A request that takes a lock
-// says until when the server may execute it. So a request that the network delays for longer refuses
-// itself, and does not take the lock after its caller has left. And package redlock proposes tokens
-// to masters by what their clocks show.
+// says until when the server may execute it. So a request that the network delays for longer
+// refuses itself, and does not take the lock after its caller has left. And package redlock
+// proposes tokens to masters by what their clocks show.
 //
 // No lock is trusted because of a Clock. It is wrong when the server's clock was set, when another
 // server took over, or when the nodes of a cluster disagree. Then either a request is refused once,
 // and the refusal has the right time; or a late request is not refused, until the next answer has
 // the right time. So a request needs no margin for clocks that run at different rates. But the
-// moment after which no request is executed any more needs one, because the last answer may be hours
-// old by then. See [Clock.closed].
+// moment after which no request is executed any more needs one, because the last answer may be
+// hours old by then. See [Clock.closed].
 //
 // A Clock keeps an interval for how far the server's clock is ahead of ours: the server read its
 // clock after the request was sent and before the answer came. Answers make the interval narrower.
@@ -133,8 +133,8 @@ func (k *Clock) sawLocked(sent time.Time, text string) {
 	k.atLeast, k.most = max(k.atLeast, atLeast), min(k.most, most)
 }
 
-// Refused is [Clock.Saw] for a request that came too late. Later requests get more time, in case the
-// network is slow.
+// Refused is [Clock.Saw] for a request that came too late. Later requests get more time, in case
+// the network is slow.
 func (k *Clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

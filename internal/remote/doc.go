@@ -1,6 +1,6 @@
 // Package remote sends the operations of locks to one Redis server or cluster. It executes each
-// command at most once, and reports the outcome, or that the outcome is uncertain. In the background
-// it gives back locks that the server may have granted to callers who have left.
+// command at most once, and reports the outcome, or that the outcome is uncertain. In the
+// background it gives back locks that the server may have granted to callers who have left.
 //
 // It does not know of owners that wait, of holds and of leases; package engine does.
 //

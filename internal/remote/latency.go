@@ -97,8 +97,8 @@ func (l *latency) end(c *inflight, err error) {
 	l.removeLocked(c)
 }
 
-// timeOut is end for a command whose caller's time was over, so that the caller did not wait as long
-// as go-redis would. It says nothing of connections.
+// timeOut is end for a command whose caller's time was over, so that the caller did not wait as
+// long as go-redis would. It says nothing of connections.
 func (l *latency) timeOut(c *inflight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -109,8 +109,8 @@ func (l *latency) timeOut(c *inflight) {
 	l.removeLocked(c)
 }
 
-// dialled notes how an attempt to open a connection has ended, which began at begun. over is why the
-// caller stopped waiting for it. An attempt that was called off is not a failure of the server.
+// dialled notes how an attempt to open a connection has ended, which began at begun. over is why
+// the caller stopped waiting for it. An attempt that was called off is not a failure of the server.
 // Neither is a refusal from before the server was reached, which a busy process may note late.
 func (l *latency) dialled(begun time.Time, err, over error) {
 	now := time.Now()
@@ -268,10 +268,10 @@ func (s *Server) Silent(name string, patience time.Duration) bool {
 // if one was opened since then, or if there was an answer.
 func (s *Server) Unreached(name string) error { return s.latencyOf(s.MasterOf(name)).whyUnreached() }
 
-// Patience returns how long a server must have been silent before a caller who leaves now is told of
-// an outage: for the whole of the call, unless the call is a brief one. If callers of this client
-// leave late, the process gets no processor time, and answers come late for the same reason. That
-// is not silence of the server, so the delay of the callers is added.
+// Patience returns how long a server must have been silent before a caller who leaves now is told
+// of an outage: for the whole of the call, unless the call is a brief one. If callers of this
+// client leave late, the process gets no processor time, and answers come late for the same reason.
+// That is not silence of the server, so the delay of the callers is added.
 func (s *Server) Patience(wait context.Context, begun time.Time) time.Duration {
 	now := time.Now()
 	waited, late := now.Sub(begun), time.Duration(0)

@@ -90,8 +90,9 @@ func TestLatencyKnowsTheOldest(t *testing.T) {
 	})
 }
 
-// TestClosedBySlowClock: a request that the server would still execute is not believed to be refused,
-// however long ago the server told its clock. That clock may be slower than ours by nearly a per cent.
+// TestClosedBySlowClock: a request that the server would still execute is not believed to be
+// refused, however long ago the server told its clock. That clock may be slower than ours by nearly
+// a per cent.
 func TestClosedBySlowClock(t *testing.T) {
 	for _, rate := range []float64{0.991, 1, 1.009} {
 		for _, silence := range []time.Duration{0, time.Second, time.Hour} {
@@ -151,11 +152,12 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 }
 
 // TestLatencyKnowsOfRefusals: a connection that was refused since the last answer makes a server
-// silent, also if the caller who wanted the connection has left. A connection that was called off, or
-// refused before the server was reached, does not.
+// silent, also if the caller who wanted the connection has left. A connection that was called off,
+// or refused before the server was reached, does not.
 func TestLatencyKnowsOfRefusals(t *testing.T) {
 	refusal := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	// dial lets the opening of a connection take a second, at whose end there is an error, for a caller who waits so long.
+	// dial lets the opening of a connection take a second, at whose end there is an error, for a
+	// caller who waits so long.
 	dial := func(l *latency, patience time.Duration, end error, meanwhile func()) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

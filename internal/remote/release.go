@@ -22,8 +22,8 @@ func (e *takenError) Error() string {
 // Outage is for [IsOutage]: the server has answered.
 func (e *takenError) Outage() bool { return false }
 
-// IsTaken reports whether an error is that of [Session.Taken]. Then the owner does not have the lock
-// any more, and only how its hold ended is not known.
+// IsTaken reports whether an error is that of [Session.Taken]. Then the owner does not have the
+// lock any more, and only how its hold ended is not known.
 func IsTaken(err error) bool {
 	var taken *takenError
 	return errors.As(err, &taken)
@@ -33,8 +33,8 @@ func IsTaken(err error) bool {
 // repeated. Either the first attempt released the lock, or the lock was lost before. If another
 // owner has had the lock since, nobody can tell which, because it may have got the lock either way.
 // Then Taken returns an error. It returns nil if the owner's last token is still the last one. (A
-// token that is gone says nothing. Rejected: to believe the first attempt. Then a lock that was lost
-// while others used it looks as if it had been held to the end.)
+// token that is gone says nothing. Rejected: to believe the first attempt. Then a lock that was
+// lost while others used it looks as if it had been held to the end.)
 //
 // shared says that several owners have the lock at once. Then only the tokens count, also those of
 // permits.
@@ -73,12 +73,13 @@ func IsOverwritten(l kind.Lock, err error) bool {
 // undoBatch is several undos of one lock that one script does.
 type undoBatch []*undo
 
-// maxUndoBatch is the most releases of one lock in one script, so that the script takes little time.
+// maxUndoBatch is the most releases of one lock in one script, so that the script takes little
+// time.
 const maxUndoBatch = 100
 
-// together makes batches of undos. Those of a lock with a queue share a script. So callers who leave
-// at once cost the server little more than one of them does, and those who still wait do not wait
-// for each release.
+// together makes batches of undos. Those of a lock with a queue share a script. So callers who
+// leave at once cost the server little more than one of them does, and those who still wait do not
+// wait for each release.
 func together(due []*undo) (batches []undoBatch) {
 	type name struct{ kind, lock string }
 	open := make(map[name]int)

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestClasses: a timeout is not shorter than the time that is asked for, and longer by an eighth of it
-// at most. There are few timeouts, each with a number of its own.
+// TestClasses: a timeout is not shorter than the time that is asked for, and longer by an eighth of
+// it at most. There are few timeouts, each with a number of its own.
 func TestClasses(t *testing.T) {
 	known := map[int]time.Duration{}
 	for d := least; d < 10*time.Second; d += 100 * time.Microsecond {
@@ -120,8 +120,8 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// TestClassifyRefusals: a command that a server refuses because it is no longer a master did not run,
-// and the refusal is passing.
+// TestClassifyRefusals: a command that a server refuses because it is no longer a master did not
+// run, and the refusal is passing.
 func TestClassifyRefusals(t *testing.T) {
 	for text, passes := range map[string]bool{
 		"READONLY You can't write against a read only replica.":                                              true,
@@ -135,8 +135,8 @@ func TestClassifyRefusals(t *testing.T) {
 	}
 }
 
-// TestFailuresOfAQuestion: other callers can read that a question got no answer, until any caller gets
-// one. They cannot read what only this caller is refused.
+// TestFailuresOfAQuestion: other callers can read that a question got no answer, until any caller
+// gets one. They cannot read what only this caller is refused.
 func TestFailuresOfAQuestion(t *testing.T) {
 	var failed atomic.Pointer[error]
 	for _, c := range []struct {
@@ -159,8 +159,8 @@ func TestFailuresOfAQuestion(t *testing.T) {
 	}
 }
 
-// TestOwnerIn: an owner that has released its lock for later has the name that it had as the holder.
-// All other owners have the names that are in Redis.
+// TestOwnerIn: an owner that has released its lock for later has the name that it had as the
+// holder. All other owners have the names that are in Redis.
 func TestOwnerIn(t *testing.T) {
 	const client = "0b4ac1d2-6b8e-4f0e-9d0c-3f5a7b1c2d3e"
 	for field, owner := range map[string]string{
@@ -186,8 +186,8 @@ func TestSomebodyElsesWriter(t *testing.T) {
 	require.Less(t, len(said), 500)
 }
 
-// TestALeaseForEver: a text says that a lease of more than 99 years has no end. It says of any other
-// lease how much is left.
+// TestALeaseForEver: a text says that a lease of more than 99 years has no end. It says of any
+// other lease how much is left.
 func TestALeaseForEver(t *testing.T) {
 	for left, said := range map[time.Duration]string{
 		Remaining(1 << 60):    "held by me, whose lease has no end",

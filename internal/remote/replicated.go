@@ -25,8 +25,8 @@ type Replicas struct {
 // Cover reports whether a grant that r replicas have is good enough for a caller who wants want.
 func (r Replicas) Cover(want Replicas) bool { return want.N <= r.N && (r.OnDisk || !want.OnDisk) }
 
-// Replicated is a server whose answer counts only when replicas have what an operation wrote. If too
-// few replicas have it, that is an error, and the write stays: the caller must take it back.
+// Replicated is a server whose answer counts only when replicas have what an operation wrote. If
+// too few replicas have it, that is an error, and the write stays: the caller must take it back.
 type Replicated struct {
 	*Server
 	home *Session
@@ -34,9 +34,9 @@ type Replicated struct {
 	want Replicas
 }
 
-// Repeat is [Session.Repeat]. It bypasses the combiner, because commands that travelled with this one
-// would wait too. In haste it returns soon after the deadline of the context and the time that the
-// replicas may take.
+// Repeat is [Session.Repeat]. It bypasses the combiner, because commands that travelled with this
+// one would wait too. In haste it returns soon after the deadline of the context and the time that
+// the replicas may take.
 func (s *Replicated) Repeat(ctx context.Context, op Operation, retry Retry, failed *atomic.Pointer[error]) Outcome {
 	a := NewAttempts(s.Server, s.home, retry)
 	return a.run(ctx, RetryNow, op, s.send, failed)

@@ -75,9 +75,9 @@ func (s *Server) Asking(master *redis.Client) (ended func(error)) {
 	return func(err error) { l.end(c, err) }
 }
 
-// send sends a call once. In haste it returns soon after the deadline of the context. Where go-redis
-// heeds contexts (ContextTimeoutEnabled), it does so in any case. Such a return is not an answer,
-// and the error is then why the context has ended.
+// send sends a call once. In haste it returns soon after the deadline of the context. Where
+// go-redis heeds contexts (ContextTimeoutEnabled), it does so in any case. Such a return is not an
+// answer, and the error is then why the context has ended.
 func (s *Session) send(ctx context.Context, at *Server, call lua.Call, haste bool) (lua.Reply, error) {
 	l, via := &at.latency, at.Single
 	switch {
@@ -113,7 +113,8 @@ func (s *Server) isLate(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// outlasts reports whether go-redis may wait longer for an answer of a cluster than a context lasts.
+// outlasts reports whether go-redis may wait longer for an answer of a cluster than a context
+// lasts.
 func (s *Server) outlasts(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	read := s.Cluster.Options().ReadTimeout

@@ -20,17 +20,18 @@ const (
 	least = 100 * time.Millisecond
 )
 
-// timeouts are go-redis clients that share the connections of the user's client, and wait for answers
-// for a shorter time. They are needed because go-redis does not interrupt a read at the end of a
-// context, and a goroutine for each command costs more than everything else that a free lock does.
+// timeouts are go-redis clients that share the connections of the user's client, and wait for
+// answers for a shorter time. They are needed because go-redis does not interrupt a read at the end
+// of a context, and a goroutine for each command costs more than everything else that a free lock
+// does.
 //
 // No timeout is shorter than least, whatever the deadline is. A timeout ends after the deadline by
 // an eighth of the time that was left, at most.
 //
 // Such a client has none of the hooks that the user has added to the user's client. So commands go
-// through the user's client, and a hook behind all others sends them by the client with the timeout.
-// The user's client keeps that hook for good. If the user later adds another hook behind it, that
-// one comes first. Then there are no timeouts but those of the user's client.
+// through the user's client, and a hook behind all others sends them by the client with the
+// timeout. The user's client keeps that hook for good. If the user later adds another hook behind
+// it, that one comes first. Then there are no timeouts but those of the user's client.
 type timeouts struct {
 	of    *redis.Client
 	usual time.Duration                            // how long of waits; not positive: for ever

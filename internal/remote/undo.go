@@ -16,8 +16,8 @@ import (
 
 // undoer gives back locks that a server may have granted to owner ids that are not used any more.
 // Nobody uses such an id again, so a release that is sent later cannot hit a later grant. One
-// goroutine sends the releases for all ids, in pipelines. It runs while there is something to do. So
-// an outage in which thousands of callers leave costs one goroutine.
+// goroutine sends the releases for all ids, in pipelines. It runs while there is something to do.
+// So an outage in which thousands of callers leave costs one goroutine.
 //
 // A straggler is a request on a connection that we gave up. Redis may execute it after a release
 // that was sent later. If there may be a straggler, the undoer sends three releases. The first is
@@ -60,8 +60,8 @@ const (
 	longestProbe = time.Second
 )
 
-// Undo gives back a lock that a server may have granted to an owner id that is not used any more. It
-// does so in the background, and Close waits for that. stray says that there may be a straggler;
+// Undo gives back a lock that a server may have granted to an owner id that is not used any more.
+// It does so in the background, and Close waits for that. stray says that there may be a straggler;
 // without one, one release is enough. A lock that must stay taken for rest is given back after that
 // time. The server's client may be closed already.
 func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
@@ -101,8 +101,8 @@ func (s *Session) undoer(to undoing) *undoer {
 	return u
 }
 
-// dropUndoer forgets an undoer that has nothing to do, because masters come and go. The undoer still
-// works if something is added to it afterwards.
+// dropUndoer forgets an undoer that has nothing to do, because masters come and go. The undoer
+// still works if something is added to it afterwards.
 func (s *Session) dropUndoer(to undoing, u *undoer) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
@@ -207,8 +207,8 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	return nil, time.Time{}
 }
 
-// release sends one release for each undo, in one pipeline. It puts back the undos that need another
-// release. It reports whether the server answered.
+// release sends one release for each undo, in one pipeline. It puts back the undos that need
+// another release. It reports whether the server answered.
 func (u *undoer) release(due []*undo) (answered bool) {
 	batches := together(due)
 	calls := make([]lua.Call, len(batches))
@@ -258,8 +258,8 @@ func (u *undoer) release(due []*undo) (answered bool) {
 	return answered
 }
 
-// answered notes an answer to a release that was sent at sent. It reports whether another release is
-// needed.
+// answered notes an answer to a release that was sent at sent. It reports whether another release
+// is needed.
 func (one *undo) answered(sent time.Time) bool {
 	one.left--
 	one.pause = 0
@@ -309,8 +309,8 @@ func (u *undoer) report(due []*undo, failed int, given []*undo) {
 	}
 }
 
-// lasting counts the locks whose leases may not have ended. Votes of a quorum lock do not count: votes
-// that are left at a minority of the masters keep no other owner out.
+// lasting counts the locks whose leases may not have ended. Votes of a quorum lock do not count:
+// votes that are left at a minority of the masters keep no other owner out.
 func lasting(list []*undo) (n int) {
 	now := time.Now()
 	for _, one := range list {
@@ -341,8 +341,8 @@ func (h *undos) Pop() any {
 }
 
 // hasten returns the undos that are due for Close. It leaves out undos that wait only until
-// stragglers are late, or until the end of a time for which the lock must stay taken. Close does not
-// wait for those.
+// stragglers are late, or until the end of a time for which the lock must stay taken. Close does
+// not wait for those.
 func (h undos) hasten(now time.Time) (rest undos) {
 	for _, one := range h {
 		if !one.stays.After(now) && (one.left > 1 || one.pause > 0 || !one.at.After(now)) {
