@@ -3,10 +3,10 @@
 //
 // It never waits for further commands. While few commands are under way, each is sent at once and
 // alone, as it would be without this package. Only while several are under way are the next ones
-// gathered. When one of those under way returns, the first of the gathered commands is sent,
-// together with all the others. The package has no goroutine of its own: the callers send, each its
-// own command among those that it sends. (Rejected: go-redis's AutoPipeline, which waits for more
-// and made one goroutine five times slower.)
+// gathered. When one of those under way returns, the caller of one of the gathered commands sends
+// all of them. The package has no goroutine of its own: the callers send, each its own command
+// among others. (Rejected: go-redis's AutoPipeline, which waits for more and made one goroutine five
+// times slower.)
 //
 // A caller gets what it would get alone: the answer to its own command, or the error that this
 // command met. A command is sent at most as often as by go-redis alone: together, the commands are

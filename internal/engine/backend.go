@@ -157,7 +157,9 @@ type Entry interface {
 	Owner() string
 	// Set tells the hold count, and makes the lease last at least so long. It counts when the
 	// replicas have it that are wanted; if too few have, that is an error, and the count stands: it
-	// is the caller's to take it back. It is an [remote.Action] with a budget.
+	// is the caller's to take it back. It is an [remote.Action].
+	//
+	// All operations of one Unlock share a budget; the zero value: the operation has its own.
 	Set(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration, want remote.Replicas,
 		failed *atomic.Pointer[error]) remote.Outcome
 	// Extend makes the lease last at least so long from now. It is an [remote.Action].
