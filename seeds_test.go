@@ -169,7 +169,7 @@ var readWall = map[string]string{
 	"inspect/lock.go UnixMicro":            "makes a time of a token",
 	"inspect/reply.go UnixMicro":           "makes a time of a server's answer",
 	"inspect/reply.go UnixMilli":           "likewise",
-	"internal/remote/meet.go UnixMicro":    "the time in it is a server's answer",
+	"internal/remote/clock.go UnixMicro":   "the time in it is a server's answer",
 	"internal/suspend/suspend.go UnixNano": "compares the clock with itself, to notice that the machine slept",
 }
 

@@ -142,13 +142,13 @@ type result struct {
 // together asks for members, each in a goroutine of its own, and returns when all have an answer.
 func (t *taking) together(members []member) []result {
 	got, under, opts := make([]result, len(members)), t.under(), t.bounded(brief)
-	company := combine.NewCompany(len(members))
-	var group sync.WaitGroup
+	group := combine.NewGroup(len(members))
+	var running sync.WaitGroup
 	for i, m := range members {
 		ctx, leave := under, func() {}
 		if m.travels() {
-			with, guest := company.Guest(under)
-			ctx, leave = with, guest.Leave
+			with, own := group.Member(under)
+			ctx, leave = with, own.Done
 		}
 		run := func() {
 			defer leave()
@@ -156,12 +156,12 @@ func (t *taking) together(members []member) []result {
 			got[i].hold, got[i].err = m.granted(m.locker.TryLock(ctx, opts...))
 		}
 		if i < len(members)-1 {
-			group.Go(run)
+			running.Go(run)
 		} else {
 			run()
 		}
 	}
-	group.Wait()
+	running.Wait()
 	return got
 }
 

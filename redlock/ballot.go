@@ -200,7 +200,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		}
 		a.begun = begun
 		if !a.sent.IsZero() { // else it has not even been met
-			b.q.base.Client.Session().Told(a.script, begun, repeats, a.err)
+			b.q.base.Client.Session().Report(a.script, begun, repeats, a.err)
 		}
 		v.End(unanswered(a.err))
 		if a.err == nil {
@@ -231,7 +231,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 		return a
 	}
 	k := &v.client.Server().Clock
-	if a.err = v.client.Server().Meet(ctx); a.err != nil {
+	if a.err = v.client.Server().LearnClock(ctx); a.err != nil {
 		return a
 	}
 	a.sent = suspend.System.Now()
@@ -323,7 +323,9 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	}
 	// the late vote lasts for a lease, even if this client is closed
 	if late && rest != nil && a.holds() {
-		b.q.base.Client.Tasks().Go(func() { b.releaseAt(ctx, i, func(bool) lua.Call { return b.farewell(rest()) }) })
+		b.q.base.Client.Tasks().Go(func() {
+			b.releaseAt(ctx, remote.SharedBudget{}, i, func(bool) lua.Call { return b.farewell(rest()) })
+		})
 	}
 	switch {
 	case !a.holds() || a.counts:
@@ -378,8 +380,9 @@ func (b *ballot) longestLeaseLocked() time.Duration {
 	return max(b.lease, b.q.base.Client.DefaultLease())
 }
 
-// Set is [engine.Entry.Set]. It ignores replicas: [quorum.Check] refuses the option.
-func (b *ballot) Set(ctx context.Context, count int, lease time.Duration, _ remote.Replicas,
+// Set is [engine.Entry.Set]. It ignores replicas: [quorum.Check] refuses the option. It always has a budget of its
+// own.
+func (b *ballot) Set(ctx context.Context, _ remote.SharedBudget, count int, lease time.Duration, _ remote.Replicas,
 	failed *atomic.Pointer[error]) remote.Outcome {
 	b.longer(lease)
 	return b.Sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))

@@ -23,7 +23,7 @@ func (b *ballot) meet(ctx context.Context) {
 		if send, _ := v.Begin(b.patience); send {
 			asked++
 			b.q.base.Client.Tasks().Often(func() {
-				v.End(unanswered(v.client.Server().Meet(remote.Detach(ctx))))
+				v.End(unanswered(v.client.Server().LearnClock(remote.Detach(ctx))))
 				answers <- struct{}{}
 			})
 		}

@@ -14,18 +14,19 @@ import (
 
 // Pass is [engine.Entry.Pass]. It asks a majority of the masters who listens for a release. If
 // nobody else listens, it reserves more tokens at a majority.
-func (b *ballot) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
-	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, lease, tokens) })
+func (b *ballot) Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
+	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, budget, lease, tokens) })
 }
 
-func (b *ballot) reserveOrRelease(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
+func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration,
+	tokens int) remote.Outcome {
 	others := b.others(remote.Detach(ctx))
 	if others == 0 {
 		if o := b.reserve(ctx, lease, tokens); o.Err == nil {
 			return o
 		}
 	}
-	o := b.Release(ctx, engine.Nothing)
+	o := b.Release(ctx, budget, engine.Nothing)
 	if o.Err == nil && o.Reply.Status == lua.Done {
 		o.Reply = lua.NewReply(lua.Denied, int64(others), o.Reply.Text(0))
 	}

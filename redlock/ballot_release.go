@@ -19,7 +19,8 @@ import (
 // Redis may execute the release before the vote if the two travel by different connections. So the
 // release waits a little for the answer to the vote, and is sent again if the vote arrives after
 // all.
-func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, o remote.Outcome)) (asked []int) {
+func (b *ballot) giveBack(ctx context.Context, budget remote.SharedBudget, publish string,
+	hear func(i int, o remote.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
 	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
@@ -36,7 +37,7 @@ func (b *ballot) giveBack(ctx context.Context, publish string, hear func(i int, 
 		before, done := v.sequence.enter()
 		b.q.base.Client.Tasks().Often(func() {
 			v.wait(before, b.patience)
-			o, again := b.releaseAt(ctx, i, call)
+			o, again := b.releaseAt(ctx, budget, i, call)
 			close(done)
 			hear(i, o)
 			if again {
@@ -67,7 +68,8 @@ func (b *ballot) stays(rest func() time.Duration) {
 
 // releaseAt sends one release, if there may be something to release. again reports whether another
 // release may be needed.
-func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o remote.Outcome, again bool) {
+func (b *ballot) releaseAt(ctx context.Context, budget remote.SharedBudget, i int, call remote.Operation) (
+	o remote.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
 	vote.given = true
@@ -77,10 +79,10 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 		return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
 	}
 	// The home client sends the release, because its options and its Close decide.
-	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, nil)
+	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, remote.Retry{Budget: budget}, nil)
 	if o.Stray && o.Err == nil {
 		if o.Reply.Status == lua.Gone {
-			o.Err = b.takenAt(ctx, i)
+			o.Err = b.takenAt(ctx, budget, i)
 		}
 		o.Reply.Status = lua.Done // the attempt before may have released it
 	}
@@ -88,11 +90,11 @@ func (b *ballot) releaseAt(ctx context.Context, i int, call remote.Operation) (o
 }
 
 // takenAt returns an error if a master may have granted the lock to another owner before it released it for this one.
-func (b *ballot) takenAt(ctx context.Context, i int) error {
+func (b *ballot) takenAt(ctx context.Context, budget remote.SharedBudget, i int) error {
 	b.mu.Lock()
 	last := b.votes[i].token
 	b.mu.Unlock()
-	return b.q.base.Client.Session().Taken(ctx, b.q.voters[i].client.Server(), b.q.voter.Name(), b.id, last, false)
+	return b.q.base.Client.Session().Taken(ctx, b.q.voters[i].client.Server(), b.q.voter.Name(), b.id, last, false, budget)
 }
 
 // undoAt has the home client repeat the release at a master until no vote can arrive any more. If
@@ -109,7 +111,7 @@ func (b *ballot) undoAt(i int) {
 }
 
 // Release is [engine.Entry.Release]: the answer of the majority.
-func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
+func (b *ballot) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
 	if rest() > 0 {
 		b.stays(rest)
 	}
@@ -118,7 +120,8 @@ func (b *ballot) Release(ctx context.Context, rest func() time.Duration) remote.
 		remote.Outcome
 	}
 	answers := make(chan heard, len(b.votes))
-	asked := b.giveBack(ctx, b.q.base.Client.Server().Publish, func(i int, o remote.Outcome) { answers <- heard{i, o} })
+	asked := b.giveBack(ctx, budget, b.q.base.Client.Server().Publish,
+		func(i int, o remote.Outcome) { answers <- heard{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -161,7 +164,7 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 		publish = b.q.base.Client.Server().Publish
 	}
 	answers := make(chan int, len(b.votes))
-	asked := len(b.giveBack(ctx, publish, func(i int, _ remote.Outcome) { answers <- i }))
+	asked := len(b.giveBack(ctx, remote.SharedBudget{}, publish, func(i int, _ remote.Outcome) { answers <- i }))
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
 	for missing := held; len(missing) > 0 && asked > 0; asked-- {

@@ -167,7 +167,7 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 		failure, sent := remote.ErrSilent, suspend.System.Now()
 		var forgot []said
 		results := lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls)
-		v.home.Session().Answered(sent, e.calls, results)
+		v.home.Session().ReportAll(sent, e.calls, results)
 		for n, result := range results {
 			a := e.of[n]
 			a.reply, a.err, a.sent = result.Reply, result.Err, sent

@@ -226,7 +226,8 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 		g.Go(func() {
 			a.sent = suspend.System.Now()
 			o, ok := v.client.Session().Call(limited, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-				return v.client.Session().RepeatOnce(ctx, v.client.Server(), func(bool) lua.Call { return call }, failed)
+				return v.client.Session().Repeat(ctx, v.client.Server(), func(bool) lua.Call { return call },
+					remote.Retry{Once: true}, failed)
 			}, func(remote.Outcome) {})
 			switch {
 			case ok && (o.Err == nil || !remote.IsContext(o.Err)):

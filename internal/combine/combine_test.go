@@ -20,21 +20,21 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// apart sends what travels together as it is.
+// apart sends the commands that travel together as they are.
 func apart(cmds []redis.Cmder, send func([]redis.Cmder)) { send(cmds) }
 
-// once is a command that go-redis does not repeat, as the library's are.
+// once is a command that go-redis does not repeat, like the commands of the library.
 type once struct{ *redis.Cmd }
 
 func (once) NoRetry() bool { return true }
 
 func command(ctx context.Context, args ...any) once { return once{redis.NewCmd(ctx, args...)} }
 
-// spy counts pipelines and the commands in them, and may do something to one after it was sent. It holds
-// commands with the argument "held" up until go on is closed.
+// spy counts pipelines and the commands in them, and may change a pipeline after it was sent. It
+// holds up commands with the argument "held" until goOn is closed.
 type spy struct {
 	pipelines, piped atomic.Int64
-	stopped, passed  atomic.Int64 // of those that are held up: how many came, and how many ended
+	stopped, passed  atomic.Int64 // how many commands were held up, and how many of these have ended
 	goOn             chan struct{}
 	after            func(cmds []redis.Cmder)
 }
@@ -68,7 +68,7 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 	}
 }
 
-// echoes has many goroutines ask for something of their own each, and counts the wrong answers.
+// echoes has many goroutines ask for a text of their own each, and counts the wrong answers.
 func echoes(t *testing.T, c *Combiner) (wrong int64) {
 	var count atomic.Int64
 	var g sync.WaitGroup
@@ -99,7 +99,7 @@ func TestEachGetsItsOwnAnswer(t *testing.T) {
 	require.NotZero(t, seen.pipelines.Load(), "they did travel together")
 }
 
-// The control: an answer that goes to the wrong one is noticed.
+// The control: the check notices an answer that goes to the wrong goroutine.
 func TestEachGetsItsOwnAnswerControl(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	rdb.AddHook(&spy{after: func(cmds []redis.Cmder) {
@@ -112,9 +112,9 @@ func TestEachGetsItsOwnAnswerControl(t *testing.T) {
 	require.NotZero(t, echoes(t, crowded(rdb)))
 }
 
-// crowded is a combiner in which nobody overtakes those who are under way, however slow the machine.
+// crowded is a combiner in which no command overtakes those under way, however slow the machine.
 func crowded(rdb *redis.Client) *Combiner {
-	c := New(rdb, nil, fewFlights, apart)
+	c := New(rdb, nil, fewSendings, apart)
 	c.patience = time.Hour
 	return c
 }
@@ -122,7 +122,7 @@ func crowded(rdb *redis.Client) *Combiner {
 func TestOneGoroutineSendsAlone(t *testing.T) {
 	rdb, seen := redistest.Shared(t).Client(t), &spy{}
 	rdb.AddHook(seen)
-	c := New(rdb, nil, fewFlights, apart)
+	c := New(rdb, nil, fewSendings, apart)
 	for range 100 {
 		require.NoError(t, c.Process(t.Context(), command(t.Context(), "ping")))
 	}
@@ -130,7 +130,7 @@ func TestOneGoroutineSendsAlone(t *testing.T) {
 	require.Nil(t, c.timer, "and starts no timer")
 }
 
-// busy is a combiner whose sendings are all held up, so that what comes next gathers.
+// busy is a combiner whose sendings are all held up, so that the next commands are gathered.
 type busy struct {
 	*Combiner
 	t      *testing.T
@@ -147,19 +147,19 @@ func newBusy(t *testing.T, patience time.Duration) *busy {
 	proxy := faultproxy.New(t, srv.Addr())
 	// what is held up has not been sent, so only what a proxy swallows meets this limit
 	rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 3 * time.Second })
-	b := &busy{New(rdb, nil, fewFlights, apart), t, proxy, srv.Client(t), &spy{goOn: make(chan struct{})},
+	b := &busy{New(rdb, nil, fewSendings, apart), t, proxy, srv.Client(t), &spy{goOn: make(chan struct{})},
 		make(chan string, 1000), sync.Map{}}
 	b.patience = patience
 	rdb.AddHook(b.seen)
 	t.Cleanup(b.release)
-	for range fewFlights {
+	for range fewSendings {
 		b.start(t.Context(), "held")
 	}
-	b.eventually(func() bool { return b.seen.stopped.Load() == fewFlights })
+	b.eventually(func() bool { return b.seen.stopped.Load() == fewSendings })
 	return b
 }
 
-// release lets those go on that are held up.
+// release lets the commands that are held up go on.
 func (b *busy) release() {
 	select {
 	case <-b.seen.goOn:
@@ -168,7 +168,7 @@ func (b *busy) release() {
 	}
 }
 
-// start sets a key of this name, in a goroutine.
+// start sets a key of that name, in a goroutine.
 func (b *busy) start(ctx context.Context, name string) {
 	cmd := command(ctx, "set", name, "1")
 	go func() {
@@ -222,7 +222,7 @@ func TestWhatGatheredTravelsTogether(t *testing.T) {
 	b := newBusy(t, time.Hour)
 	b.gather(t.Context(), "a", "b", "c")
 	b.release()
-	b.join(fewFlights + 3)
+	b.join(fewSendings + 3)
 	for _, name := range []string{"a", "b", "c"} {
 		require.NoError(t, b.err(name))
 		require.True(t, b.exists(name))
@@ -231,8 +231,9 @@ func TestWhatGatheredTravelsTogether(t *testing.T) {
 	require.Equal(t, int64(3), b.seen.piped.Load())
 }
 
-// TestACutInTheMiddle: a connection breaks in the middle of what travels together. What was not
-// answered has an error that leaves open whether it ran, and nothing is sent twice.
+// TestACutInTheMiddle: a connection breaks in the middle of commands that travel together. A
+// command without an answer has an error that leaves open whether it ran, and no command is sent
+// twice.
 func TestACutInTheMiddle(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut,
 		faultproxy.BlackHole} {
@@ -241,7 +242,7 @@ func TestACutInTheMiddle(t *testing.T) {
 			b.gather(t.Context(), "a", "b", "c", "d", "e")
 			rule := b.proxy.On(faultproxy.Arg(1, "c"), 0, fault)
 			b.release()
-			b.join(fewFlights + 5)
+			b.join(fewSendings + 5)
 			for _, name := range []string{"c", "d", "e"} {
 				var reply redis.Error
 				var unsent *NotSentError
@@ -258,7 +259,7 @@ func TestACutInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestTheStalledAreOvertaken: sendings do not return. Who comes after them does not wait for their end.
+// TestTheStalledAreOvertaken: sendings do not return. Later commands do not wait for their end.
 func TestTheStalledAreOvertaken(t *testing.T) {
 	b := newBusy(t, patience)
 	for i := range 10 {
@@ -267,7 +268,7 @@ func TestTheStalledAreOvertaken(t *testing.T) {
 	b.join(10)
 	require.Zero(t, b.seen.passed.Load())
 	b.release()
-	b.join(fewFlights)
+	b.join(fewSendings)
 }
 
 func TestTheStalledAreOvertakenControl(t *testing.T) {
@@ -277,14 +278,14 @@ func TestTheStalledAreOvertakenControl(t *testing.T) {
 	b.mu.Lock()
 	b.patience = 0
 	b.mu.Unlock()
-	b.look() // as the timer does
+	b.overtake() // as the timer does
 	require.Equal(t, 1, b.gathered(), "without the defence it waits for the end of one")
 	b.release()
-	b.join(fewFlights + 1)
+	b.join(fewSendings + 1)
 }
 
-// TestWhoLeftIsNotSent: a context ends while its command waits. Neither is it sent, nor do the
-// others notice.
+// TestWhoLeftIsNotSent: a context ends while its command waits. The command is not sent, and the
+// others are not affected.
 func TestWhoLeftIsNotSent(t *testing.T) {
 	for left := range 3 {
 		names := []string{"first", "second", "third"}
@@ -299,7 +300,7 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 		}
 		cancel()
 		b.release()
-		b.join(fewFlights + 3)
+		b.join(fewSendings + 3)
 		for i, name := range names {
 			var unsent *NotSentError
 			require.Equal(t, i == left, errors.As(b.err(name), &unsent), name)
@@ -309,19 +310,19 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 	}
 }
 
-// TestIsReady: it is while fewer are under way than may be, and nobody waits.
+// TestIsReady: a combiner is ready while no call waits, and fewer are under way than the limit.
 func TestIsReady(t *testing.T) {
-	c := New(redistest.Shared(t).Client(t), nil, fewFlights, apart)
+	c := New(redistest.Shared(t).Client(t), nil, fewSendings, apart)
 	require.True(t, c.IsReady())
 	b := newBusy(t, time.Hour)
 	require.False(t, b.IsReady())
 	b.release()
-	b.join(fewFlights)
+	b.join(fewSendings)
 	require.True(t, b.IsReady())
 }
 
-// TestTooManyForOneJourney: what does not fit goes with the next.
-func TestTooManyForOneJourney(t *testing.T) {
+// TestTooManyForOnePipeline: commands that do not fit are sent with the next sender.
+func TestTooManyForOnePipeline(t *testing.T) {
 	const n = 2*maxBatch + 1
 	b := newBusy(t, time.Hour)
 	for i := range n {
@@ -329,15 +330,15 @@ func TestTooManyForOneJourney(t *testing.T) {
 	}
 	b.eventually(func() bool { return b.gathered() == n })
 	b.release()
-	b.join(fewFlights + n)
+	b.join(fewSendings + n)
 	for i := range n {
 		require.NoError(t, b.err(fmt.Sprint(i)))
 	}
 	require.GreaterOrEqual(t, b.seen.pipelines.Load(), int64(2))
 }
 
-// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The others get an error, and
-// later ones go on.
+// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The other callers get an
+// error, and later callers go on.
 func TestAPanicOfAHook(t *testing.T) {
 	b := newBusy(t, time.Hour)
 	b.seen.after = func([]redis.Cmder) { panic("hook") }
@@ -348,52 +349,52 @@ func TestAPanicOfAHook(t *testing.T) {
 	b.eventually(func() bool { return b.gathered() == 1 })
 	b.gather(t.Context(), "other")
 	b.release()
-	require.Contains(t, b.join(fewFlights+2), "hook")
+	require.Contains(t, b.join(fewSendings+2), "hook")
 	require.ErrorIs(t, b.err("other"), errAborted)
 	require.NoError(t, b.Process(t.Context(), command(t.Context(), "ping")))
 }
 
-// TestLimit: the farther the server the more may be under way, within bounds.
+// TestLimit: the farther the server is, the more sendings may be under way, within bounds.
 func TestLimit(t *testing.T) {
 	for _, row := range []struct {
-		conns       int
-		quick       time.Duration
-		wantFlights int
+		conns int
+		quick time.Duration
+		want  int
 	}{
-		{20, 0, fewFlights}, {20, 50 * time.Microsecond, fewFlights}, {20, 1250 * time.Microsecond, 8},
-		{20, time.Second, manyFlights}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
+		{20, 0, fewSendings}, {20, 50 * time.Microsecond, fewSendings}, {20, 1250 * time.Microsecond, 8},
+		{20, time.Second, manySendings}, {10, time.Second, 10}, {1, 0, 1}, {0, 0, 1},
 	} {
 		c := New(nil, nil, row.conns, apart)
 		if row.quick > 0 {
-			c.took(row.quick)
+			c.noteDuration(row.quick)
 		}
-		require.Equal(t, row.wantFlights, c.limit(), "%+v", row)
+		require.Equal(t, row.want, c.limit(), "%+v", row)
 	}
 	c := New(nil, nil, 20, apart)
 	for _, d := range []time.Duration{time.Second, 50 * time.Microsecond, 3 * time.Millisecond} {
-		c.took(d)
+		c.noteDuration(d)
 	}
-	require.Equal(t, fewFlights, c.limit(), "one that was slow does not make the server a far one")
+	require.Equal(t, fewSendings, c.limit(), "one that was slow does not make the server a far one")
 	for range 1000 {
-		c.took(time.Millisecond)
+		c.noteDuration(time.Millisecond)
 	}
-	require.Greater(t, c.limit(), fewFlights, "many do")
+	require.Greater(t, c.limit(), fewSendings, "many do")
 }
 
-// TestPatience: those who travel together are waited for until the last of their deadlines, whoever
-// sends, and as long as it takes if one has none.
+// TestPatience: a pipeline has time until the last of its callers' deadlines, whoever sends it. If
+// one caller has no deadline, the pipeline has as much time as it takes.
 func TestPatience(t *testing.T) {
 	from := time.Now()
-	who := func(hours int, others ...*seat) *seat {
+	who := func(hours int, others ...*call) *call {
 		if hours == 0 {
-			return &seat{ctx: t.Context(), others: others}
+			return &call{ctx: t.Context(), others: others}
 		}
 		ctx, cancel := context.WithDeadline(t.Context(), from.Add(time.Duration(hours)*time.Hour))
 		t.Cleanup(cancel)
-		return &seat{ctx: ctx, others: others}
+		return &call{ctx: ctx, others: others}
 	}
 	for _, hours := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}, {0, 1, 2}, {1, 0, 2}, {1, 2, 0}} {
-		ctx, cancel := who(hours[0], who(hours[1]), who(hours[2])).patient()
+		ctx, cancel := who(hours[0], who(hours[1]), who(hours[2])).sharedContext()
 		defer cancel()
 		last, ends := ctx.Deadline()
 		require.Equal(t, !slices.Contains(hours, 0), ends, hours)

@@ -33,8 +33,8 @@ func far(t *testing.T, d time.Duration) (context.Context, context.CancelFunc) {
 	return ctx, cancel
 }
 
-// TestWhoIsInHasteLeaves: nobody sends, or the one who sends has no answer. Who is in haste leaves when
-// its context ends, and the others go on. What was not sent is not sent any more.
+// TestWhoIsInHasteLeaves: no caller sends, or the sender gets no answer. A caller in haste leaves
+// when its context ends, and the others go on. A command that was not sent is not sent any more.
 func TestWhoIsInHasteLeaves(t *testing.T) {
 	t.Run("before it is sent", func(t *testing.T) {
 		b := newBusy(t, time.Hour)
@@ -46,7 +46,7 @@ func TestWhoIsInHasteLeaves(t *testing.T) {
 		require.True(t, IsNotSent(b.err("hasty")))
 		require.ErrorIs(t, b.err("hasty"), context.Canceled)
 		b.release()
-		b.join(fewFlights + 1)
+		b.join(fewSendings + 1)
 		require.NoError(t, b.err("patient"))
 		require.False(t, b.exists("hasty"))
 	})
@@ -58,7 +58,7 @@ func TestWhoIsInHasteLeaves(t *testing.T) {
 		b.gather(t.Context(), "patient")
 		b.startHasty(ctx, "hasty")
 		b.release()
-		b.join(fewFlights)
+		b.join(fewSendings)
 		b.eventually(func() bool { return b.exists("hasty") })
 		leave()
 		require.Equal(t, []string{"hasty"}, b.join(1))
@@ -71,7 +71,7 @@ func TestWhoIsInHasteLeaves(t *testing.T) {
 	})
 }
 
-// TestNobodyIsCutShort: the one who sends is the one who waits longest for an answer.
+// TestNobodyIsCutShort: the sender is the caller who waits longest for an answer.
 func TestNobodyIsCutShort(t *testing.T) {
 	soon, _ := far(t, time.Minute)
 	late, _ := far(t, time.Hour)
@@ -98,7 +98,7 @@ func TestNobodyIsCutShort(t *testing.T) {
 			}
 		}
 		b.release()
-		b.join(fewFlights + len(row.contexts))
+		b.join(fewSendings + len(row.contexts))
 		require.EqualValues(t, 1, b.seen.pipelines.Load(), "they travel together")
 		if row.until.IsZero() {
 			require.Empty(t, asked)
@@ -108,7 +108,8 @@ func TestNobodyIsCutShort(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsTakenOnce: whoever sends in place of another does not pass it on to itself.
+// TestTimeoutIsTakenOnce: a hook that sends in place of its client does not pass the timeout to
+// itself.
 func TestTimeoutIsTakenOnce(t *testing.T) {
 	ctx, d := TakeTimeout(context.WithValue(t.Context(), timeoutKey{}, time.Second))
 	require.Equal(t, time.Second, d)
@@ -116,21 +117,21 @@ func TestTimeoutIsTakenOnce(t *testing.T) {
 	require.Zero(t, d)
 }
 
-// TestWhoWaitsLongerGoesNext: one in haste who need not wait for its turn takes nobody along who waits
-// longer.
+// TestWhoWaitsLongerGoesNext: a caller in haste who need not wait for its turn takes no caller
+// along who waits longer.
 func TestWhoWaitsLongerGoesNext(t *testing.T) {
 	c := New(nil, nil, 1, apart)
 	soon, _ := far(t, time.Minute)
 	until, _ := soon.Deadline()
-	lead := &seat{ctx: soon, until: until}
-	patient, other := &seat{}, &seat{until: until.Add(Grace)}
-	c.flights, c.waiting = []*seat{lead}, []*seat{patient, other}
-	c.board(lead)
-	require.Equal(t, []*seat{other}, lead.others)
-	require.Equal(t, []*seat{patient}, c.waiting)
+	lead := &call{ctx: soon, until: until}
+	patient, other := &call{}, &call{until: until.Add(Grace)}
+	c.sending, c.waiting = []*call{lead}, []*call{patient, other}
+	c.collect(lead)
+	require.Equal(t, []*call{other}, lead.others)
+	require.Equal(t, []*call{patient}, c.waiting)
 }
 
-// TestAHastyErrorIsNoAnswer: what is told of a command that was left.
+// TestAHastyErrorIsNoAnswer: the error of a command that its caller has left is not an answer.
 func TestAHastyErrorIsNoAnswer(t *testing.T) {
 	var reply redis.Error
 	err := error(&UnansweredError{context.DeadlineExceeded})
@@ -138,9 +139,9 @@ func TestAHastyErrorIsNoAnswer(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// companions makes a combiner for a few connections, and what sees its pipelines. Nobody leaves a
-// company that is waited for, however slow the machine.
-func companions(t *testing.T) (*Combiner, *spy) {
+// groups makes a combiner for a few connections, and a spy that sees its pipelines. The combiner
+// waits for all members of a group, however slow the machine.
+func groups(t *testing.T) (*Combiner, *spy) {
 	seen := &spy{}
 	rdb := redistest.Shared(t).Client(t)
 	rdb.AddHook(seen)
@@ -149,14 +150,14 @@ func companions(t *testing.T) (*Combiner, *spy) {
 	return c, seen
 }
 
-// begin has guests send an ECHO each, and those who are said to leave do so.
-func begin(t *testing.T, c *Combiner, invite func(context.Context) (context.Context, *Guest), n, leaving int) {
+// begin has n members send an ECHO each. The first leaving of them send nothing and say so.
+func begin(t *testing.T, c *Combiner, join func(context.Context) (context.Context, *Member), n, leaving int) {
 	t.Helper()
 	var g sync.WaitGroup
 	for i := range n {
-		ctx, guest := invite(t.Context())
+		ctx, member := join(t.Context())
 		g.Go(func() {
-			defer guest.Leave()
+			defer member.Done()
 			if i < leaving {
 				return
 			}
@@ -171,14 +172,14 @@ func begin(t *testing.T, c *Combiner, invite func(context.Context) (context.Cont
 	g.Wait()
 }
 
-// TestACompanyTravelsTogether: nothing else is under way, and yet the first commands of all are one
-// pipeline. Those who send nothing are not waited for once they have said so.
-func TestACompanyTravelsTogether(t *testing.T) {
+// TestAGroupTravelsTogether: nothing else is under way, and still the first commands of all members
+// are one pipeline. The others do not wait for members who have said that they send nothing.
+func TestAGroupTravelsTogether(t *testing.T) {
 	for _, leaving := range []int{0, 1, 5, 6} {
-		c, seen := companions(t)
+		c, seen := groups(t)
 		sizes := make(chan int, 100)
 		seen.after = func(cmds []redis.Cmder) { sizes <- len(cmds) }
-		begin(t, c, NewCompany(6).Guest, 6, leaving)
+		begin(t, c, NewGroup(6).Member, 6, leaving)
 		if together := 6 - leaving; together > 1 {
 			require.Equal(t, together, <-sizes, "before all that they send later")
 		}
@@ -186,41 +187,43 @@ func TestACompanyTravelsTogether(t *testing.T) {
 	}
 }
 
-// The control: who has a company of his own waits for nobody, and goes alone.
-func TestACompanyTravelsTogetherControl(t *testing.T) {
-	c, seen := companions(t)
+// The control: a member of a group of one waits for no other, and its command is sent alone.
+func TestAGroupTravelsTogetherControl(t *testing.T) {
+	c, seen := groups(t)
 	for range 2 {
-		begin(t, c, func(ctx context.Context) (context.Context, *Guest) { return NewCompany(1).Guest(ctx) }, 1, 0)
+		begin(t, c, func(ctx context.Context) (context.Context, *Member) { return NewGroup(1).Member(ctx) }, 1, 0)
 	}
 	require.Zero(t, seen.pipelines.Load())
 }
 
-// TestACompanyWaitsForAMomentOnly: one of the guests neither comes nor leaves.
-func TestACompanyWaitsForAMomentOnly(t *testing.T) {
-	c, _ := companions(t)
+// TestAGroupWaitsForAMomentOnly: one of the members neither sends a command nor says that it does
+// not.
+func TestAGroupWaitsForAMomentOnly(t *testing.T) {
+	c, _ := groups(t)
 	c.patience = time.Millisecond
-	p := NewCompany(4)
-	_, missing := p.Guest(t.Context())
-	begin(t, c, p.Guest, 3, 0)
-	missing.Leave()
+	p := NewGroup(4)
+	_, missing := p.Member(t.Context())
+	begin(t, c, p.Member, 3, 0)
+	missing.Done()
 }
 
-// TestALargeCompany: what does not fit into one journey makes another.
-func TestALargeCompany(t *testing.T) {
-	c, _ := companions(t)
-	begin(t, c, NewCompany(maxBatch+10).Guest, maxBatch+10, 3)
+// TestALargeGroup: commands that do not fit into one pipeline make another.
+func TestALargeGroup(t *testing.T) {
+	c, _ := groups(t)
+	begin(t, c, NewGroup(maxBatch+10).Member, maxBatch+10, 3)
 	require.True(t, c.IsReady())
 }
 
-// TestAPanicInACompany: a hook panics in the goroutine that sends for all. The others get an error.
-func TestAPanicInACompany(t *testing.T) {
-	c, seen := companions(t)
+// TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an
+// error.
+func TestAPanicInAGroup(t *testing.T) {
+	c, seen := groups(t)
 	seen.after = func([]redis.Cmder) { panic("hook") }
-	p, ended := NewCompany(2), make(chan string, 2)
+	p, ended := NewGroup(2), make(chan string, 2)
 	for range 2 {
-		ctx, guest := p.Guest(t.Context())
+		ctx, member := p.Member(t.Context())
 		go func() {
-			defer guest.Leave()
+			defer member.Done()
 			defer func() {
 				if r := recover(); r != nil {
 					ended <- fmt.Sprint(r)

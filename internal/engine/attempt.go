@@ -178,7 +178,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 		return h, nil
 	}
 	o, ok := b.Client.session.CallNoting(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return g.entry.Set(ctx, 1, want.Lease, want.Replicas, failed)
+		return g.entry.Set(ctx, remote.SharedBudget{}, 1, want.Lease, want.Replicas, failed)
 	}, &g.note.failed, func(remote.Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
 		g.entry.MarkStray()
@@ -205,7 +205,7 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 	b.Dog.Forget(&g.tenure.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
-		g.entry.Release(wait, Nothing)
+		g.entry.Release(wait, remote.SharedBudget{}, Nothing)
 	}
 	return nil, err
 }

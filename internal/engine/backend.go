@@ -158,16 +158,18 @@ type Entry interface {
 	// Set tells the hold count, and makes the lease last at least so long. It counts when the
 	// replicas have it that are wanted; if too few have, that is an error, and the count stands: it
 	// is the caller's to take it back. It is an [remote.Action].
-	Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+	//
+	// All operations of one Unlock share a budget; the zero value: the operation has its own.
+	Set(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration, want remote.Replicas,
 		failed *atomic.Pointer[error]) remote.Outcome
 	// Extend makes the lease last at least so long from now. It is an [remote.Action].
 	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome
 	// Pass keeps the lock for this client's next holder, or releases it if others want it. The
 	// outcome is as [kind.Hander] has it.
-	Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome
+	Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome
 	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each
 	// attempt asks for that anew. The caller cannot cancel it.
-	Release(ctx context.Context, rest func() time.Duration) remote.Outcome
+	Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome
 	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
 	LossCause() error
 	// Undo gives back what may have been granted to an owner that is not used any more, nor will

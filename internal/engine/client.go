@@ -77,7 +77,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.observer = notify.New(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
-		Publish: c.server.Publish, Leave: c.Leave}
+		Publish: c.server.Publish, NoteUnreleased: c.Leave}
 	watch := waitwatch.Config{
 		Client: c.id, Label: o.Label, LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
 		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.dogs.held,
@@ -85,7 +85,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.watch, c.label = waitwatch.New(watch), waitwatch.NewLabel(watch, o.Lease, c.isIdle)
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
 	if to := c.observer; to != nil {
-		c.session.Heard, c.dogs.judged, listen.Changed = to.Scripts(), to.Renewals(describe), to.Connections()
+		c.session.OnScript, c.dogs.judged, listen.Changed = to.Scripts(), to.Renewals(describe), to.Connections()
 	}
 	c.hub = pubsub.New(rdb, listen)
 	return c, nil

@@ -79,7 +79,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			remote.ErrBudget)
 		begun := c.session.Begin()
 		results := lua.RunAll(ctx, c.rdb, calls)
-		c.session.Answered(begun, calls, results)
+		c.session.ReportAll(begun, calls, results)
 		cancel()
 		for i, result := range results {
 			switch {
@@ -107,7 +107,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 
 // ReleaseAtClose releases what a closed client held, on its own.
 func (t *Tenure) ReleaseAtClose() error {
-	if o := t.Entry.Release(context.Background(), t.end().rest); o.Err != nil && !remote.IsTaken(o.Err) {
+	if o := t.Entry.Release(context.Background(), remote.SharedBudget{}, t.end().rest); o.Err != nil && !remote.IsTaken(o.Err) {
 		return t.base.Uncertain(o)
 	}
 	return nil

@@ -189,7 +189,7 @@ func (g *grant) resync() {
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
 	if ended == nil && count > 0 {
-		_ = g.entry.Set(context.Background(), count, lease, remote.Replicas{}, nil)
+		_ = g.entry.Set(context.Background(), remote.SharedBudget{}, count, lease, remote.Replicas{}, nil)
 	}
 }
 

@@ -73,7 +73,7 @@ func (t *Tenure) handTo(from, to *grant) bool {
 
 // pass asks the server to keep the lock for the waiters of this client, or to release the lock if
 // other clients want it. It reports whether the grant has ended. err is then what Unlock returns.
-func (g *grant) pass(ctx context.Context) (ended bool, err error) {
+func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended bool, err error) {
 	b, t := g.base, g.tenure
 	c := b.Client
 	t.noteUse()
@@ -82,7 +82,7 @@ func (g *grant) pass(ctx context.Context) (ended bool, err error) {
 		k.asking()
 	}
 	tokens := c.reserveSize()
-	o := g.entry.Pass(ctx, g.lease, tokens)
+	o := g.entry.Pass(ctx, budget, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
 		if !o.Stray {
 			return g.kept(o)

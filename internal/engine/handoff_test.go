@@ -22,7 +22,7 @@ import (
 // released is an entry that the server releases when it is asked to keep it.
 type released struct{ Entry }
 
-func (released) Pass(context.Context, time.Duration, int) remote.Outcome {
+func (released) Pass(context.Context, remote.SharedBudget, time.Duration, int) remote.Outcome {
 	return remote.Outcome{Reply: lua.NewReply(lua.Denied, int64(1))}
 }
 
@@ -41,7 +41,7 @@ func TestLostWhileAsking(t *testing.T) {
 	g := newGrant(b, newOwner(), "id", &request{})
 	g.entry = released{}
 	g.tenure = &Tenure{base: b, Entry: g.entry}
-	ended, err := g.pass(t.Context())
+	ended, err := g.pass(t.Context(), remote.SharedBudget{})
 	require.True(t, ended)
 	require.ErrorIs(t, err, errs.ErrLost)
 	require.NotErrorIs(t, err, errs.ErrReleased)
@@ -134,7 +134,7 @@ func (s *stand) extend(context.Context, time.Duration) error { return nil }
 
 func (s *stand) tell(ctx context.Context, _ *Hold) context.Context { return ctx }
 
-func (s *stand) unlock(_ context.Context, h *Hold) error {
+func (s *stand) unlock(_ context.Context, _ remote.SharedBudget, h *Hold) error {
 	s.mu.Lock()
 	*s.log = append(*s.log, s.name)
 	s.mu.Unlock()

@@ -41,7 +41,7 @@ type possession interface {
 	// deadline is the time until which the possession can be trusted.
 	deadline() time.Time
 	// unlock ends the hold, and releases the possession with its last hold.
-	unlock(ctx context.Context, h *Hold) error
+	unlock(ctx context.Context, budget remote.SharedBudget, h *Hold) error
 	// extend makes the lease last at least so long from now.
 	extend(ctx context.Context, lease time.Duration) error
 	// newContext makes a context for the hold, and the function that ends it.
@@ -177,26 +177,30 @@ func (h *Hold) ending(at time.Duration, reason, err error) notify.EndEvent {
 }
 
 // Unlock gives the hold back. The hold's context ends first.
-func (h *Hold) Unlock(ctx context.Context) error {
+func (h *Hold) Unlock(ctx context.Context) error { return h.unlock(ctx, remote.SharedBudget{}) }
+
+func (h *Hold) unlock(ctx context.Context, budget remote.SharedBudget) error {
 	if err := h.check(); err != nil {
 		return err
 	}
 	if ctx == nil {
 		ctx = context.Background() // it has to be sent in any case
 	}
-	return panics.Repanic(h.on.unlock(ctx, h))
+	return panics.Repanic(h.on.unlock(ctx, budget, h))
 }
 
 // GiveBack is Unlock for a hold that nobody has seen: what was asked for with [HoldAtLeast] is
 // released too.
-func (h *Hold) GiveBack(ctx context.Context) error {
+func (h *Hold) GiveBack(ctx context.Context) error { return h.giveBack(ctx, remote.SharedBudget{}) }
+
+func (h *Hold) giveBack(ctx context.Context, budget remote.SharedBudget) error {
 	h.on.forgo()
-	return h.Unlock(ctx)
+	return h.unlock(ctx, budget)
 }
 
 // GiveBackWithin is GiveBack with another retry budget. What is left then goes on in the background.
 func (h *Hold) GiveBackWithin(ctx context.Context, d time.Duration) error {
-	return h.GiveBack(remote.Within(ctx, d))
+	return h.giveBack(ctx, remote.NewSharedBudget(d))
 }
 
 // GiveBackBy is GiveBack for a caller who leaves at a time, zero if that has no bound, or whose context has ended: it

@@ -213,7 +213,7 @@ func (k *idleLease) giveBack() {
 		return // it was lost in this moment, or is released by Close
 	}
 	t.noteUse()
-	o := t.Entry.Release(context.Background(), Nothing)
+	o := t.Entry.Release(context.Background(), remote.SharedBudget{}, Nothing)
 	if o.Err != nil && !remote.IsTaken(o.Err) {
 		k.base.Client.opts.Logger.Warn("kept lock not given back yet", "kind", k.base.Key.Kind, "name", k.base.Key.Name,
 			"owner", t.Entry.Owner(), "error", k.base.Uncertain(o))

@@ -59,45 +59,45 @@ func (j *joined) deadline() (earliest time.Time) {
 	return earliest
 }
 
-func (j *joined) unlock(ctx context.Context, h *Hold) error {
+func (j *joined) unlock(ctx context.Context, budget remote.SharedBudget, h *Hold) error {
 	j.follow(h) // its context may have ended by that of one, and nobody has said so here yet
 	earlier := h.end(errs.ErrReleased)
 	if j.given.Swap(true) {
 		return earlier
 	}
-	return together(j.each(ctx, func(ctx context.Context, one *Hold) error { return one.on.unlock(ctx, one) }))
+	return together(j.each(ctx, func(ctx context.Context, one *Hold) error { return one.on.unlock(ctx, budget, one) }))
 }
 
 // each does something with all of them at the same time: so none waits for a server that is silent,
 // and what is sent to one server travels together. It returns when all is done.
 func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error) []error {
 	failed := make([]error, len(j.holds))
-	guests := make(map[*Client]int)
+	members := make(map[*Client]int)
 	for _, one := range j.holds {
-		guests[one.on.company()]++
+		members[one.on.company()]++
 	}
-	companies := make(map[*Client]*combine.Company)
-	var group sync.WaitGroup
+	groups := make(map[*Client]*combine.Group)
+	var running sync.WaitGroup
 	for i, one := range j.holds {
 		ctx, leave := ctx, func() {}
-		if c := one.on.company(); c != nil && guests[c] > 1 {
-			if companies[c] == nil {
-				companies[c] = combine.NewCompany(guests[c])
+		if c := one.on.company(); c != nil && members[c] > 1 {
+			if groups[c] == nil {
+				groups[c] = combine.NewGroup(members[c])
 			}
-			with, guest := companies[c].Guest(ctx)
-			ctx, leave = remote.Inherit(with, ctx), guest.Leave
+			with, member := groups[c].Member(ctx)
+			ctx, leave = with, member.Done
 		}
 		run := func() {
 			defer leave()
 			failed[i] = one.called(do(ctx, one))
 		}
 		if i < len(j.holds)-1 {
-			group.Go(run)
+			running.Go(run)
 		} else {
 			run()
 		}
 	}
-	group.Wait()
+	running.Wait()
 	return failed
 }
 

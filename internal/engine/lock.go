@@ -198,7 +198,7 @@ func (a *Asker) Query(ctx context.Context, changes bool, build func(publish stri
 	}
 	op := func(bool) lua.Call { return build(a.Client.server.Publish) }
 	o, ok := a.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return a.Client.session.Repeat(ctx, a.Client.server, op, failed)
+		return a.Client.session.Repeat(ctx, a.Client.server, op, remote.Retry{}, failed)
 	}, func(remote.Outcome) {})
 	if !ok && o.Err == nil {
 		o.Err = a.Client.server.Unreached(op(false).Key())

@@ -71,8 +71,8 @@ func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.prot
 func (s *oneServer) Renewer() Renewer { return s.client }
 
 // detached sends an operation that its caller cannot cancel.
-func (s *oneServer) detached(ctx context.Context, op remote.Operation) remote.Outcome {
-	return s.client.session.Detached(ctx, s.client.server, op)
+func (s *oneServer) detached(ctx context.Context, budget remote.SharedBudget, op remote.Operation) remote.Outcome {
+	return s.client.session.Detached(ctx, s.client.server, op, budget)
 }
 
 // replicated is the server where replicas have to confirm what is written.
@@ -113,21 +113,21 @@ var _ Entry = (*field)(nil)
 func (f *field) Owner() string { return f.id }
 
 // Set is [Entry.Set].
-func (f *field) Set(ctx context.Context, count int, lease time.Duration, want remote.Replicas,
+func (f *field) Set(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration, want remote.Replicas,
 	failed *atomic.Pointer[error]) remote.Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
-	c := f.server.client
+	c, retry := f.server.client, remote.Retry{Budget: budget}
 	if want.N > 0 {
-		return f.Sent(f.overwritten(f.server.replicated(want).Repeat(ctx, op, failed)))
+		return f.Sent(f.overwritten(f.server.replicated(want).Repeat(ctx, op, retry, failed)))
 	}
-	return f.Sent(f.overwritten(c.session.Repeat(ctx, c.server, op, failed)))
+	return f.Sent(f.overwritten(c.session.Repeat(ctx, c.server, op, retry, failed)))
 }
 
 // Extend is [Entry.Extend].
 func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	s := f.server
 	op := func(bool) lua.Call { return f.renewal(lease) }
-	return f.overwritten(s.client.session.Repeat(ctx, s.client.server, op, failed))
+	return f.overwritten(s.client.session.Repeat(ctx, s.client.server, op, remote.Retry{}, failed))
 }
 
 // overwritten takes the answer that the key is no hash for what it says: the hash is gone, and the owner
@@ -151,10 +151,10 @@ func (f *field) renewal(lease time.Duration) lua.Call {
 }
 
 // Pass is [Entry.Pass].
-func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remote.Outcome {
+func (f *field) Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
 	return f.Passed(func() remote.Outcome {
-		return f.believed(ctx, s.detached(ctx, func(bool) lua.Call {
+		return f.believed(ctx, budget, s.detached(ctx, budget, func(bool) lua.Call {
 			return s.hander.Pass(f.id, lease, tokens, s.client.server.Publish)
 		}))
 	})
@@ -162,19 +162,20 @@ func (f *field) Pass(ctx context.Context, lease time.Duration, tokens int) remot
 
 // believed is the outcome of a release. It is an error where a repeat did not find the owner, and others have had
 // the lock since.
-func (f *field) believed(ctx context.Context, o remote.Outcome) remote.Outcome {
+func (f *field) believed(ctx context.Context, budget remote.SharedBudget, o remote.Outcome) remote.Outcome {
 	if o.Err != nil || o.Reply.Status != lua.Gone || !o.Stray {
 		return o
 	}
 	s := f.server
-	o.Err = s.client.session.Taken(ctx, s.client.server, s.protocol.Name(), f.id, f.last.Load(), s.base.traits.Shared)
+	o.Err = s.client.session.Taken(ctx, s.client.server, s.protocol.Name(), f.id, f.last.Load(), s.base.traits.Shared,
+		budget)
 	return o
 }
 
 // Release is [Entry.Release].
-func (f *field) Release(ctx context.Context, rest func() time.Duration) remote.Outcome {
-	o := f.overwritten(f.server.detached(ctx, func(bool) lua.Call { return f.farewell(rest()) }))
-	o = f.Released(f.believed(ctx, o))
+func (f *field) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
+	o := f.overwritten(f.server.detached(ctx, budget, func(bool) lua.Call { return f.farewell(rest()) }))
+	o = f.Released(f.believed(ctx, budget, o))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()
 	}
@@ -265,18 +266,12 @@ func (f *field) Ask(a Attempt) Result {
 		place = s.base.PlaceFor(wait)
 	}
 	before := f.IsStray() // one of the attempts before this one may be what is in our way
-	run := func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		op := func(again bool) lua.Call {
-			return s.protocol.Acquire(kind.Ask{
-				Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
-				Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
-				Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside, Strings: a.Want.strings,
-			})
-		}
-		if a.Once {
-			return c.session.RepeatOnce(ctx, c.server, op, failed)
-		}
-		return c.session.Repeat(ctx, c.server, op, failed)
+	op := func(again bool) lua.Call {
+		return s.protocol.Acquire(kind.Ask{
+			Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
+			Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
+			Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside, Strings: a.Want.strings,
+		})
 	}
 	// A caller that left in the middle of it may have been granted the lock, or have a place among those
 	// who wait: late gives that back, as soon as it is known, unless somebody stands behind.
@@ -284,7 +279,7 @@ func (f *field) Ask(a Attempt) Result {
 	if a.Lasts {
 		late = make(chan Result, 1)
 	}
-	o, ok := c.session.CallPromptly(wait, c.server, run, a.Failed, func(o remote.Outcome) {
+	o, ok := c.session.CallPromptly(wait, c.server, op, remote.Retry{Once: a.Once}, a.Failed, func(o remote.Outcome) {
 		if a.Lasts {
 			late <- f.outcome(context.Background(), place > 0, o)
 			return
@@ -400,7 +395,7 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	silent, start := false, c.session.Begin()
 	results := run(ctx, c.rdb, calls)
-	c.session.Answered(start, calls, results)
+	c.session.ReportAll(start, calls, results)
 	c.session.NotePanic(results[0].Err)
 	for i, result := range results {
 		t := batch[i].Owner.(*Tenure)

@@ -25,7 +25,7 @@ func (g *grant) reenter(r *request) (*Hold, error) {
 	g.mu.Unlock()
 	want := g.missing(r)
 	o, ok := g.base.Client.session.Call(wait, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return g.entry.Set(ctx, count, lease, want, failed)
+		return g.entry.Set(ctx, remote.SharedBudget{}, count, lease, want, failed)
 	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
 		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, g.base.backend.Unreached()))) // settle passes the turn on

@@ -20,7 +20,7 @@ var errStays = errors.New("the lock stays taken until its lease ends")
 // unlock ends a hold and takes the hold out of the grant. The last hold releases the lock. Close
 // waits for that release. Close does not release such a lock itself, and the go-redis client may be
 // closed right after Close.
-func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
+func (g *grant) unlock(ctx context.Context, budget remote.SharedBudget, h *Hold) (err error) {
 	told, earlier := h.endUntold(errs.ErrReleased)
 	if earlier != nil {
 		return earlier
@@ -29,19 +29,19 @@ func (g *grant) unlock(ctx context.Context, h *Hold) (err error) {
 	if told {
 		defer func() { h.tellEnd(at, err) }() // also if a hook of go-redis ends the goroutine
 	}
-	at, err = g.unlockEnded(ctx, h)
+	at, err = g.unlockEnded(ctx, budget, h)
 	return err
 }
 
 // unlockEnded is unlock for a hold that has been marked as ended. at is when the lock was handed on, or about to be
 // released, by sinceStart; 0: neither was tried.
-func (g *grant) unlockEnded(ctx context.Context, h *Hold) (at time.Duration, err error) {
+func (g *grant) unlockEnded(ctx context.Context, budget remote.SharedBudget, h *Hold) (at time.Duration, err error) {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
 	select {
 	case <-g.turn:
 	default: // another operation of the same owner is under way
-		ctx = g.within(ctx)
+		budget = g.unlockBudget(budget)
 		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
 		defer cancel()
 		if err := g.beginOp(limit); err != nil {
@@ -49,22 +49,22 @@ func (g *grant) unlockEnded(ctx context.Context, h *Hold) (at time.Duration, err
 			return 0, errs.Outage(errs.Both(errs.ErrUncertain, err))
 		}
 	}
-	return g.unlockInTurn(ctx, h)
+	return g.unlockInTurn(ctx, budget, h)
 }
 
-// within is for all that an unlock does, which has one budget: the wait for the turn, the question who else wants
-// the lock, the release. What needs no server needs no such context, so it is made late.
-func (g *grant) within(ctx context.Context) context.Context {
-	return remote.Within(ctx, g.base.Client.session.Budget())
+// unlockBudget returns the one budget of all that an unlock does: the wait for the turn, the question who else wants
+// the lock, the release. An unlock that needs no server needs no budget, so the budget begins late.
+func (g *grant) unlockBudget(b remote.SharedBudget) remote.SharedBudget {
+	return b.Or(g.base.Client.session.Budget())
 }
 
 // unlockLater does the unlock of a caller that could not wait for the operation before it.
 func (g *grant) unlockLater(h *Hold) {
 	<-g.turn // passed on by that operation, which is bounded
-	_, _ = g.unlockInTurn(context.Background(), h)
+	_, _ = g.unlockInTurn(context.Background(), remote.SharedBudget{}, h)
 }
 
-func (g *grant) unlockInTurn(ctx context.Context, h *Hold) (at time.Duration, err error) {
+func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h *Hold) (at time.Duration, err error) {
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
@@ -81,16 +81,16 @@ func (g *grant) unlockInTurn(ctx context.Context, h *Hold) (at time.Duration, er
 	}
 	if count == 0 {
 		defer g.endOp()
-		err = g.unlockLast(ctx)
+		err = g.unlockLast(ctx, budget)
 		return g.looked, err
 	}
 	at = sinceStart()
-	return at, g.unlockInner(g.within(ctx), count, lease)
+	return at, g.unlockInner(ctx, g.unlockBudget(budget), count, lease)
 }
 
 // unlockInner sets the count of those that are left, and passes the turn on.
-func (g *grant) unlockInner(ctx context.Context, count int, lease time.Duration) error {
-	o := g.entry.Set(remote.Lasting(ctx), count, lease, remote.Replicas{}, nil)
+func (g *grant) unlockInner(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration) error {
+	o := g.entry.Set(remote.Lasting(ctx), budget, count, lease, remote.Replicas{}, nil)
 	switch {
 	case o.Err != nil && o.Stray:
 		g.base.Client.tasks.Go(g.resync)
@@ -116,7 +116,7 @@ func (g *grant) unlockInner(ctx context.Context, count int, lease time.Duration)
 //  6. released.
 //
 // The first three ask no server. The answer to the fourth leads to the second, the third or the last.
-func (g *grant) unlockLast(ctx context.Context) error {
+func (g *grant) unlockLast(ctx context.Context, budget remote.SharedBudget) error {
 	ended, ask := g.next()
 	if ended {
 		return nil
@@ -124,9 +124,9 @@ func (g *grant) unlockLast(ctx context.Context) error {
 	if g.looked == 0 {
 		g.looked = sinceStart()
 	}
-	ctx = g.within(ctx)
+	budget = g.unlockBudget(budget)
 	if ask {
-		if ended, err := g.pass(ctx); ended {
+		if ended, err := g.pass(ctx, budget); ended {
 			return err
 		}
 	}
@@ -135,7 +135,7 @@ func (g *grant) unlockLast(ctx context.Context) error {
 		return g.reason()
 	}
 	g.tenure.noteUse()
-	return g.release(ctx)
+	return g.release(ctx, budget)
 }
 
 // next takes one of the ways that ask no server. It reports whether the grant has ended, and else whether the server
@@ -160,12 +160,12 @@ func (g *grant) next() (ended, ask bool) {
 // is over. A command without an answer can make the end earlier than without it, never before its
 // time. What was sent before it and comes later, such as a renewal, does not find this owner any
 // more: leave.lua gives the field another name, see [remote.OwnerIn].
-func (g *grant) release(ctx context.Context) error {
+func (g *grant) release(ctx context.Context, budget remote.SharedBudget) error {
 	rest := Nothing
 	if g.rest() > 0 {
 		rest = g.rest
 	}
-	o := g.entry.Release(ctx, rest)
+	o := g.entry.Release(ctx, budget, rest)
 	// Without an answer, or refused, it goes on in the background: the entry knows. If the lock stays taken, the owner id
 	// is dropped, because the hash may have it still, and it must not be taken for a grant.
 	g.finish(errs.ErrReleased, false)

@@ -50,13 +50,13 @@ const (
 // inquiry is one question of a waiter to the server, with all its attempts.
 type inquiry struct {
 	place   *waiter
-	effort  *remote.Effort // nil before the first attempt
-	resting *time.Timer    // runs before the next attempt; nil while the asker has the inquiry
-	queue   bool           // asks for a place, and not only for the lock
-	joins   bool           // asks for the waiter's first place, and may share a script for that, see party.go
-	before  bool           // an earlier question of the owner may still arrive
-	sent    bool           // it is under way, or was
-	gone    bool           // the waiter has left: whatever the question gets is given back when it ends
+	effort  *remote.Attempts // nil before the first attempt
+	resting *time.Timer      // runs before the next attempt; nil while the asker has the inquiry
+	queue   bool             // asks for a place, and not only for the lock
+	joins   bool             // asks for the waiter's first place, and may share a script for that, see party.go
+	before  bool             // an earlier question of the owner may still arrive
+	sent    bool             // it is under way, or was
+	gone    bool             // the waiter has left: whatever the question gets is given back when it ends
 }
 
 // askLocked starts a waiter's question, which wakes the waiter when there is an answer for it. Like
@@ -284,7 +284,7 @@ func (a *asker) takes(q *inquiry) bool {
 func (q *inquiry) begin(now time.Time) {
 	if p := q.place; q.effort == nil {
 		c := p.list.lists.client
-		e := remote.NewEffort(c.Server(), c.Session())
+		e := remote.NewAttempts(c.Server(), c.Session(), remote.Retry{})
 		q.before, q.effort = p.acquisition.Entry().IsStray(), &e
 	}
 	q.effort.Sent = now
@@ -322,8 +322,8 @@ func (a *asker) askAlone(q *inquiry) {
 // asked once more.
 func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err error) (silent bool) {
 	ls, p := a.lists, q.place
-	v := q.effort.Judge(ctx, reply, err, p.list.note.Failed())
-	silent = v == remote.Later && !errs.IsReply(q.effort.Err)
+	v := q.effort.Decide(ctx, reply, err, p.list.note.Failed())
+	silent = v == remote.RetryLater && !errs.IsReply(q.effort.Err)
 	if v == remote.Settled {
 		p.acquisition.Ended(q.effort.Outcome)
 	}
@@ -336,9 +336,9 @@ func (a *asker) settle(ctx context.Context, q *inquiry, reply lua.Reply, err err
 		}
 		q.giveBack()
 		return silent
-	case v == remote.AtOnce:
+	case v == remote.RetryNow:
 		ls.sendLocked(q)
-	case v == remote.Later:
+	case v == remote.RetryLater:
 		q.resting = time.AfterFunc(q.effort.Pause(), func() { ls.resume(q) })
 	case q.effort.Err == nil && q.effort.Reply.Status == lua.Denied:
 		p.deniedLocked(q)

@@ -333,7 +333,7 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	begun, ended := ls.client.Session().Begin(), ls.client.Server().Asking(master)
 	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
 	ended(results[0].Err)
-	ls.client.Session().Answered(begun, calls, results)
+	ls.client.Session().ReportAll(begun, calls, results)
 	ls.client.Session().NotePanic(results[0].Err)
 	for i, result := range results {
 		if result.Err != nil {

@@ -15,22 +15,22 @@ import (
 
 // Blocker is what a server has at the name of a lock that it refuses.
 type Blocker struct {
-	Left    time.Duration // until it ends, then; negative: not known, or never
+	Left    time.Duration // until it ended, at the time of the answer; negative: not known, or never
 	Owner   string        // of the lock; empty: not known
 	Label   string        // of the owner's client, as far as it is known
-	Votes   error         // what each master said, where no owner has a majority; nil: not known, or one server was asked
-	foreign string        // why it is no lock; empty: it may be one
-	endless bool          // it has no time to live at the server, as every lock has
+	Votes   error         // what each master said, if no owner has a majority; nil: not known, or one server was asked
+	foreign string        // why it is not a lock; empty: it may be one
+	endless bool          // it has no time to live at the server, and every lock has one
 	String  bool          // it is a string, and so a lock of another library
 	Waits   bool          // the owner does not have the lock: it waits to write, and readers that come later wait for it
-	Stays   bool          // it is somebody's data, and no lock of whatever kind or version: waiting would not end
+	Stays   bool          // it is other data, and not a lock of any kind or version: to wait would have no end
 }
 
-// letters are those before the number of an owner of this library, see engine's NewOwnerID.
+// letters are the letters before the number of an owner of this library, see engine's NewOwnerID.
 const letters = "hks"
 
-// IsOwner reports whether a field is an owner of this library or of Redisson, whose owners end in
-// the number of a thread.
+// IsOwner reports whether a field is an owner of this library or of Redisson. Redisson's owners end
+// in the number of a thread.
 func IsOwner(field string) bool {
 	const length = 36 // of a UUID; Validate knows other forms too
 	if len(field) < length || uuid.Validate(field[:length]) != nil {
@@ -44,13 +44,13 @@ func IsOwner(field string) bool {
 	return ok && err == nil
 }
 
-// IsForeign reports whether an owner is one of Redisson's.
+// IsForeign reports whether an owner is Redisson's.
 func IsForeign(owner string) bool {
 	at := strings.LastIndexByte(owner, ':') + 1
 	return at > 0 && IsOwner(owner) && !strings.ContainsRune(letters, rune(owner[at]))
 }
 
-// ClientIn is the client of an owner; empty if it has none.
+// ClientIn returns the client of an owner. It is empty if there is none.
 func ClientIn(owner string) string {
 	if !IsOwner(owner) {
 		return ""
@@ -58,8 +58,8 @@ func ClientIn(owner string) string {
 	return owner[:strings.LastIndexByte(owner, ':')]
 }
 
-// Called is the client of an owner, and the command by which it wants to be called; empty if it does
-// not.
+// Called returns the client of an owner, and the command by which that client can be called. Both
+// are empty if it cannot be called.
 func Called(owner string) (client, command string) {
 	at := strings.LastIndexByte(owner, ':')
 	switch {
@@ -80,8 +80,8 @@ func mayBeLock(field string) bool {
 }
 
 // OwnerIn returns the owner that a field names. A lock that stays taken for the rest of a time
-// (HoldAtLeast of package holdfast) names the owner who left it: the field has a 0 before the
-// number, as no owner's name has, so that no command of the owner finds the field.
+// (HoldAtLeast of package holdfast) names the owner that released it. The field then has a 0 before
+// the number. No owner's name has one, so no command of the owner finds the field.
 func OwnerIn(field string) string {
 	at := strings.LastIndexByte(field, ':') + 1
 	if number, left := strings.CutPrefix(field[at:], "h0"); left && number != "" {
@@ -90,10 +90,11 @@ func OwnerIn(field string) string {
 	return field
 }
 
-// otherKind is the field by which Redisson's read-write locks tell reading from writing.
+// otherKind is the field in which Redisson's read-write locks say whether the owner reads or
+// writes.
 const otherKind = "mode"
 
-// InTheWay makes a Blocker of the fields of a hash and the milliseconds that it has to live.
+// InTheWay makes a Blocker of the fields of a hash and the milliseconds that the hash has to live.
 // Without fields the owner is not known.
 func InTheWay(millis int64, fields ...string) Blocker {
 	b := Blocker{Left: Remaining(millis), endless: millis == -1}
@@ -113,8 +114,8 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// RefusedBy makes a Blocker of a refusal: first the milliseconds that are left, and from i on the
-// fields of the hash, or what stands in their place.
+// RefusedBy makes a Blocker of a refusal. The reply begins with the milliseconds that are left.
+// From i on it has the fields of the hash, or what replaces them.
 func RefusedBy(r lua.Reply, i int) Blocker {
 	if r.Int(i) == -2 {
 		return Blocker{Left: Remaining(r.Int(0)), Owner: r.Text(i + 1), Waits: true}
@@ -136,9 +137,9 @@ func RefusedBy(r lua.Reply, i int) Blocker {
 	return InTheWay(r.Int(0), r.Texts(i)...)
 }
 
-// Mistake is the error that the name of the lock is the key of something else. It is nil if the key
-// may be a lock, or has a time to live. (Rejected: to refuse a key with a time to live too. A later
-// version may have fields that this one does not know, and sets their time to live.)
+// Mistake returns the error that the name of the lock is the key of something else. It is nil if
+// the key may be a lock, or has a time to live. (Rejected: to refuse a key with a time to live too.
+// A later version may have fields that this one does not know, and sets their time to live.)
 func (b Blocker) Mistake(name string) error {
 	if !b.Stays {
 		return nil
@@ -148,7 +149,8 @@ func (b Blocker) Mistake(name string) error {
 
 const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
 
-// Text says what is in the way, by an answer of that age. It is empty if nothing is known.
+// Text says what is in the way, according to an answer of that age. It is empty if nothing is
+// known.
 func (b Blocker) Text(age time.Duration) string {
 	left, age := b.Left.Round(time.Millisecond), age.Round(time.Millisecond)
 	owner := b.Owner
@@ -158,7 +160,7 @@ func (b Blocker) Text(age time.Duration) string {
 		owner += " (" + b.Label + ")"
 	}
 	switch {
-	case b.Waits && !IsOwner(b.Owner): // somebody else's text
+	case b.Waits && !IsOwner(b.Owner): // text that another program wrote
 		return printable.Quote(b.Owner) + " waits to write, and readers that come later wait until it has written"
 	case b.Waits:
 		return owner + " waits to write, and readers that come later wait until it has written"
@@ -182,15 +184,16 @@ func (b Blocker) Text(age time.Duration) string {
 	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
 }
 
-// news is the age up to which an answer counts as current. A lease may have been renewed since.
+// news is the age up to which an answer counts as current. The lease may have been renewed since.
 const news = time.Second
 
-// century is the most that is said to be left of a lease. One of more than 99 years is called one
-// without an end.
+// century is the longest rest of a lease that a text names. A lease of more than 99 years is said
+// to have no end.
 const year, century = 365 * 24 * time.Hour, 100 * year
 
-// Remaining converts the milliseconds that a server says are left of a lease; -1 stands for a lease
-// without an end. It is a century at most, so that sums stay within the range of a Duration.
+// Remaining converts the milliseconds that, according to a server, are left of a lease. -1 stands
+// for a lease without an end. The result is a century at most, so that sums stay within the range
+// of a Duration.
 func Remaining(millis int64) time.Duration {
 	return time.Duration(min(max(millis, -1), century.Milliseconds())) * time.Millisecond
 }

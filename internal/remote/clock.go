@@ -1,56 +1,58 @@
 package remote
 
 import (
+	"context"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Clock is what a client knows of its server's clock. It has two uses. A request that takes a lock
-// says until when the server may execute it: a request that the network delays for longer refuses
-// itself, instead of taking the lock for nobody. And package redlock proposes tokens to masters by
-// what their clocks show.
+// says until when the server may execute it. So a request that the network delays for longer
+// refuses itself, and does not take the lock after its caller has left. And package redlock
+// proposes tokens to masters by what their clocks show.
 //
 // No lock is trusted because of a Clock. It is wrong when the server's clock was set, when another
-// server took over, or when the nodes of a cluster disagree. Then a request is refused once, and
-// the refusal has the right time; or a late request is not refused, until the next answer has the
-// right time. So a request needs no margin for clocks that run at different rates. But the moment
-// after which no request is executed any more needs one, because the last answer may be hours old
-// by then. See [Clock.closed].
+// server took over, or when the nodes of a cluster disagree. Then either a request is refused once,
+// and the refusal has the right time; or a late request is not refused, until the next answer has
+// the right time. So a request needs no margin for clocks that run at different rates. But the
+// moment after which no request is executed any more needs one, because the last answer may be
+// hours old by then. See [Clock.closed].
 //
 // A Clock keeps an interval for how far the server's clock is ahead of ours: the server read its
-// clock after the request was sent and before the answer was there. Answers narrow the interval
-// down. An answer that contradicts earlier ones replaces them. (Rejected: to keep the newest answer
-// only. Delays would add up: a request that came late, but in time, makes the clock seem further
-// ahead to the next request.)
+// clock after the request was sent and before the answer came. Answers make the interval narrower.
+// An answer that contradicts earlier ones replaces them. (Rejected: to keep the newest answer only.
+// Delays would add up: a request that came late, but in time, makes the clock seem further ahead to
+// the next request.)
 type Clock struct {
-	start   time.Time     // from which ours counts, so that nobody who sets it matters
-	attempt time.Duration // that a request may be under way
+	start   time.Time     // our times count from here, so setting our clock does not matter
+	attempt time.Duration // how long a request may be under way
 
 	mu            sync.Mutex // guards the rest; never held over a network call
-	known         time.Time  // since when the server's clock is; zero: it is not
-	atLeast, most int64      // microseconds that it is ahead
-	seen          time.Time  // when the last answer was there
+	known         time.Time  // since when the server's clock is known; zero: it is not
+	atLeast, most int64      // microseconds that the server's clock is ahead
+	seen          time.Time  // when the last answer came
 	// atLeast by the last answer alone: the interval may be narrower than clocks of different rates
 	// allow
 	newest int64
 	late   int       // how many requests in a row were refused
-	open   time.Time // until then one that was sent may be executed
+	open   time.Time // until then the server may execute a request that was sent
 }
 
 const (
-	// transit is for how long a request may be under way beyond the time that go-redis waits for
-	// its answer.
+	// transit is how long a request may be under way beyond the time that go-redis waits for its
+	// answer.
 	transit = time.Second
-	// usualRead bounds what is assumed of go-redis's ReadTimeout, which is 5 s by default. A slower
-	// request is refused, and sent again with more time. That costs a slow client one more round
-	// trip, and spares all others the longer wait for stragglers.
+	// usualRead is the most that is assumed of go-redis's ReadTimeout, which is 5 s by default. A
+	// slower request is refused, and sent again with more time. That costs a slow client one more
+	// round trip, and saves all others the longer wait for stragglers.
 	usualRead = 3 * time.Second
-	// maxLate bounds by how much the time of requests is raised where the way is slow.
+	// maxLate limits how often the time of requests is doubled where the network is slow.
 	maxLate = 5
 )
 
@@ -72,7 +74,7 @@ func newClock(rdb redis.UniversalClient) Clock {
 func (k *Clock) micros(t time.Time) int64 { return t.Sub(k.start).Microseconds() }
 
 // Limit returns until when the server may execute a request that is sent now, in microseconds of
-// the server's clock. It is 0 while that clock is not known: then the server refuses the request,
+// the server's clock. It is 0 while that clock is not known. Then the server refuses the request,
 // and the refusal has the time.
 func (k *Clock) Limit() int64 {
 	now := time.Now()
@@ -97,8 +99,8 @@ func (k *Clock) isKnown() bool {
 	return !k.known.IsZero()
 }
 
-// At returns the latest time that the server's clock may show at a moment, in microseconds; 0 if
-// nothing is known of it.
+// At returns the latest time that the server's clock may show at t, in microseconds. It is 0 if
+// nothing is known of that clock.
 func (k *Clock) At(t time.Time) int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -108,7 +110,7 @@ func (k *Clock) At(t time.Time) int64 {
 	return max(k.micros(t)+k.most, 0)
 }
 
-// Saw notes the server's time from an answer that has just come, to a request sent at sent.
+// Saw notes the server's time from an answer that has just come. The request was sent at sent.
 func (k *Clock) Saw(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,7 +134,7 @@ func (k *Clock) sawLocked(sent time.Time, text string) {
 }
 
 // Refused is [Clock.Saw] for a request that came too late. Later requests get more time, in case
-// the way is slow.
+// the network is slow.
 func (k *Clock) Refused(sent time.Time, text string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -142,9 +144,33 @@ func (k *Clock) Refused(sent time.Time, text string) {
 	k.sawLocked(sent, text)
 }
 
-// closed returns from when on the server refuses all requests that were sent up to now.
+// closed returns the time from which on the server refuses all requests that were sent up to now.
 func (k *Clock) closed() time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.open
 }
+
+// LearnClock asks a server for its clock, unless the clock is known. It returns why that failed.
+// (Rejected for quorums: to send a first request that the server refuses as late, so that the
+// refusal has the time. A vote must propose a token by that time.)
+func (s *Server) LearnClock(ctx context.Context) (err error) {
+	if s.Clock.isKnown() {
+		return nil
+	}
+	defer panics.Into(&err)
+	sent, cmd := time.Now(), timeCmd{redis.NewTimeCmd(ctx, "time")}
+	_ = s.redis.Process(ctx, cmd) // the command keeps its error
+	shown, err := cmd.Result()
+	if err == nil {
+		s.Clock.Saw(sent, strconv.FormatInt(shown.UnixMicro(), 10))
+	}
+	return err
+}
+
+// timeCmd is a TIME command that go-redis does not repeat. A repeated command takes longer than
+// anybody waits for the answer, and shows the time less exactly.
+type timeCmd struct{ *redis.TimeCmd }
+
+// NoRetry is called by go-redis.
+func (timeCmd) NoRetry() bool { return true }

@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestClasses: a timeout is no shorter than what is asked for, longer by an eighth at most, and there
-// are few of them, each with a number of its own.
+// TestClasses: a timeout is not shorter than the time that is asked for, and longer by an eighth of
+// it at most. There are few timeouts, each with a number of its own.
 func TestClasses(t *testing.T) {
 	known := map[int]time.Duration{}
 	for d := least; d < 10*time.Second; d += 100 * time.Microsecond {
@@ -53,7 +53,7 @@ func (c *counter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proc
 	}
 }
 
-// hurried is a command in haste.
+// hurried is a command with a timeout.
 type hurried struct {
 	*redis.Cmd
 	timeout time.Duration
@@ -66,9 +66,9 @@ func (h *hurried) TakeTimeout() (d time.Duration) {
 	return d
 }
 
-// TestTimeoutsCallHooks: the hooks of the user's client see each command once, whenever they were added,
-// and also if several share the client. The clients with timeouts have none; a go-redis that gives them
-// some would call the user's twice.
+// TestTimeoutsCallHooks: the hooks of the user's client see each command once, whenever they were
+// added, and also if several Holdfast clients share the client. The clients with timeouts have no
+// hooks. A go-redis that gives them hooks would call the user's hooks twice.
 func TestTimeoutsCallHooks(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	before, between, after := &counter{}, &counter{}, &counter{}
@@ -98,7 +98,7 @@ func TestTimeoutsCallHooks(t *testing.T) {
 	require.NotNil(t, two.client(time.Second))
 }
 
-// TestTimeouts: who may wait as long as the user's own client does needs no other one.
+// TestTimeouts: a caller who may wait as long as the user's own client does needs no other client.
 func TestTimeouts(t *testing.T) {
 	for _, usual := range []time.Duration{5 * time.Second, -1} {
 		rdb := redis.NewClient(&redis.Options{ReadTimeout: usual})
@@ -114,13 +114,14 @@ func TestTimeouts(t *testing.T) {
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// refusal is an error reply, as go-redis has it.
+// refusal is an error reply, like those of go-redis.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// TestClassifyRefusals: what a server refuses because it is no master any more did not run, and passes.
+// TestClassifyRefusals: a command that a server refuses because it is no longer a master did not
+// run, and the refusal is passing.
 func TestClassifyRefusals(t *testing.T) {
 	for text, passes := range map[string]bool{
 		"READONLY You can't write against a read only replica.":                                              true,
@@ -135,8 +136,8 @@ func TestClassifyRefusals(t *testing.T) {
 	}
 }
 
-// TestFailuresOfAQuestion: others are told of a question without an answer, until there is one, whoever asked; and not of what
-// only this one is refused.
+// TestFailuresOfAQuestion: other callers can read that a question got no answer, until any caller
+// gets one. They cannot read what only this caller is refused.
 func TestFailuresOfAQuestion(t *testing.T) {
 	var failed atomic.Pointer[error]
 	for _, c := range []struct {
@@ -150,8 +151,8 @@ func TestFailuresOfAQuestion(t *testing.T) {
 		{"an answer", nil, false},
 		{"what the caller may not have", refusal("HOLDFAST_PERMITS 3 permits were asked for"), false},
 	} {
-		e := Effort{home: &Session{Life: context.Background()}, by: &Server{}}
-		e.judge(context.Background(), lua.Reply{}, c.err, &failed)
+		a := Attempts{home: &Session{Life: context.Background()}, at: &Server{}}
+		a.decide(context.Background(), lua.Reply{}, c.err, &failed)
 		require.Equal(t, c.outage, failed.Load() != nil, c.what)
 		if c.outage {
 			require.True(t, errors.Is(*failed.Load(), c.err), c.what)
@@ -159,8 +160,8 @@ func TestFailuresOfAQuestion(t *testing.T) {
 	}
 }
 
-// TestOwnerIn: who has left a lock is named as its holder was, and all others as they stand in
-// Redis.
+// TestOwnerIn: an owner that has released its lock for later has the name that it had as the
+// holder. All other owners have the names that are in Redis.
 func TestOwnerIn(t *testing.T) {
 	const client = "0b4ac1d2-6b8e-4f0e-9d0c-3f5a7b1c2d3e"
 	for field, owner := range map[string]string{
@@ -179,15 +180,15 @@ func TestOwnerIn(t *testing.T) {
 	require.True(t, IsOwner(client+":h07"), "it can be forced out")
 }
 
-// TestSomebodyElsesWriter: what waits to write and is no owner is quoted, and cut.
+// TestSomebodyElsesWriter: a waiting writer that is not an owner is quoted, and cut.
 func TestSomebodyElsesWriter(t *testing.T) {
 	said := Blocker{Owner: "x; held by\n" + strings.Repeat("me", 1000), Waits: true}.Text(0)
 	require.True(t, strings.HasPrefix(said, `"x; held by\nme`), said)
 	require.Less(t, len(said), 500)
 }
 
-// TestALeaseForEver: a lease of more than 99 years is said to have no end, and how much is left of any
-// other one.
+// TestALeaseForEver: a text says that a lease of more than 99 years has no end. It says of any
+// other lease how much is left.
 func TestALeaseForEver(t *testing.T) {
 	for left, said := range map[time.Duration]string{
 		Remaining(1 << 60):    "held by me, whose lease has no end",

@@ -15,18 +15,18 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Replicas says how many of them must have a grant. None are needed if n is 0.
+// Replicas says how many replicas must have a grant. If N is 0, none must have it.
 type Replicas struct {
 	N       int
 	Timeout time.Duration
 	OnDisk  bool
 }
 
-// Cover reports whether a grant that these have is good for who wants those.
+// Cover reports whether a grant that r replicas have is good enough for a caller who wants want.
 func (r Replicas) Cover(want Replicas) bool { return want.N <= r.N && (r.OnDisk || !want.OnDisk) }
 
-// Replicated is a server whose word counts when replicas have what an operation wrote. If too few
-// have, that is an error, and the write stands: it is the caller's to take it back.
+// Replicated is a server whose answer counts only when replicas have what an operation wrote. If
+// too few replicas have it, that is an error, and the write stays: the caller must take it back.
 type Replicated struct {
 	*Server
 	home *Session
@@ -34,15 +34,17 @@ type Replicated struct {
 	want Replicas
 }
 
-// Repeat is [Session.Repeat]. It bypasses the combiner: commands that travelled with it would wait
-// too. In haste it returns soon after the deadline of the context, and what the replicas may take.
-func (s *Replicated) Repeat(ctx context.Context, op Operation, failed *atomic.Pointer[error]) Outcome {
-	return s.home.persist(ctx, s.Server, op, failed, s.run)
+// Repeat is [Session.Repeat]. It bypasses the combiner, because commands that travelled with this
+// one would wait too. In haste it returns soon after the deadline of the context and the time that
+// the replicas may take.
+func (s *Replicated) Repeat(ctx context.Context, op Operation, retry Retry, failed *atomic.Pointer[error]) Outcome {
+	a := NewAttempts(s.Server, s.home, retry)
+	return a.run(ctx, RetryNow, op, s.send, failed)
 }
 
-func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
+func (s *Replicated) send(ctx context.Context, call lua.Call, haste bool) (lua.Reply, error) {
 	node, _ := s.redis.(*redis.Client)
-	if s.Cluster != nil { // it would send a command without a key to any server
+	if s.Cluster != nil { // it would send a command without a key to just any server
 		var err error
 		if node, err = s.Cluster.MasterForKey(ctx, s.name); err != nil {
 			return lua.Reply{}, err
@@ -61,7 +63,7 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Re
 	case s.want.OnDisk && lua.IsError(err, "unknown command"):
 		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
 	case s.Cluster != nil && lua.IsError(err, "MOVED"):
-		s.Cluster.ReloadState(ctx) // a single server's client does not follow it
+		s.Cluster.ReloadState(ctx) // the client of a single server does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):
 		err = s.tooFew(ctx, node, n)
 	case err != nil && s.isLate(ctx, err):
@@ -70,8 +72,9 @@ func (s *Replicated) run(ctx context.Context, call lua.Call, haste bool) (lua.Re
 	return reply, err
 }
 
-// patience is for how long go-redis reads the replies of the pipeline, whatever is in it: as long as usual, and as
-// long as replicas may take; in haste as long as the context lasts in place of the former. Not positive is for ever.
+// patience returns how long go-redis reads the replies of the pipeline, whatever is in it. This is
+// the usual time and the time that the replicas may take. In haste the rest of the context's time
+// replaces the usual time, if that is shorter. A value that is not positive means for ever.
 func (s *Replicated) patience(ctx context.Context, usual time.Duration, haste bool) time.Duration {
 	d := usual
 	if usual > 0 {
@@ -85,11 +88,11 @@ func (s *Replicated) patience(ctx context.Context, usual time.Duration, haste bo
 	return d
 }
 
-// tooFew says how many replicas confirmed, and what can be seen of the reason.
+// tooFew says how many replicas confirmed, and the reason as far as it can be seen.
 func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) error {
 	var hint string
 	var has int
-	info, _ := node.Info(ctx, "replication").Result() // it may not be permitted
+	info, _ := node.Info(ctx, "replication").Result() // INFO may not be permitted
 	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
 		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
 			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: ask for fewer replicas, or repair them",
@@ -103,7 +106,7 @@ func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 		s.want.Timeout, hint))
 }
 
-// NewReplicated is for a lock at a server, and a session.
+// NewReplicated makes a Replicated for the lock called name.
 func NewReplicated(home *Session, at *Server, name string, want Replicas) *Replicated {
 	return &Replicated{at, home, name, want}
 }

@@ -13,82 +13,98 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Server is a Redis, or a cluster of them, as a client reaches it.
+// Server is a Redis server or cluster as a client reaches it.
 type Server struct {
-	redis   redis.UniversalClient
-	Cluster *redis.ClusterClient // redis if it is one, else nil
-	Single  lua.Processor        // sends single operations: redis, or a combiner on it
-	Publish string               // command that announces a release
-	Clock   Clock
-	pulse   pulse             // of a server that is alone
-	nodes   pulses            // of the masters of a cluster
-	alone   *combine.Combiner // Single, if it is one
-	hasty   lua.Processor     // the same, for callers that leave at the deadline of a context
-
-	lateness lag // of the callers of this client
+	redis    redis.UniversalClient
+	Cluster  *redis.ClusterClient // redis if it is a cluster, else nil
+	Single   lua.Processor        // sends single operations: redis, or a combiner on it
+	Publish  string               // command that announces a release
+	Clock    Clock
+	latency  latency           // of a single server
+	nodes    latencies         // of the masters of a cluster
+	combiner *combine.Combiner // Single, if it is a combiner
+	hasty    lua.Processor     // the combiner, for callers that leave at the deadline of a context
+	lateness lateness          // of the callers of this client
 }
 
-// isReady reports whether a command that is sent now can be expected to be answered at once.
+// NewServer makes a Server of a go-redis client. It sends nothing. With classic it uses no sharded
+// pub/sub in a cluster, like pubsub's Classic.
+func NewServer(rdb redis.UniversalClient, classic bool) *Server {
+	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
+	s.watchDials()
+	switch r := rdb.(type) {
+	case *redis.ClusterClient:
+		s.Cluster = r
+		switch {
+		case r.Options().ClusterSlots != nil: // as in pubsub
+		case classic:
+			s.Publish = lua.PublishClassic
+		default:
+			s.Publish = "SPUBLISH"
+		}
+	case *redis.Client:
+		s.combiner = combine.New(r, newTimeouts(r).left, r.Options().PoolSize, new(lua.Packer).Send)
+		s.Single, s.hasty = s.combiner, combine.Hasty{Combiner: s.combiner}
+	}
+	return s
+}
+
+// isReady reports whether a command that is sent now will probably be answered at once.
 func (s *Server) isReady() bool {
-	return s.alone != nil && s.pulse.prompt() && s.alone.IsReady() && s.hasConnection()
+	return s.combiner != nil && s.latency.isPrompt() && s.combiner.IsReady() && s.hasConnection()
 }
 
-// hasConnection reports whether a command need not wait for a connection, in all likelihood.
+// hasConnection reports whether a command probably need not wait for a connection.
 func (s *Server) hasConnection() bool { return s.redis.PoolStats().IdleConns > 0 }
 
 // Gathers reports whether commands that are sent at the same time travel together.
-func (s *Server) Gathers() bool { return s.alone != nil }
+func (s *Server) Gathers() bool { return s.combiner != nil }
 
-// Silent reports whether the server that has a name is silent: it has never answered, a command has failed or a
-// connection was refused since the last answer, or it has answered nothing for so long, and was asked for half of that.
-func (s *Server) Silent(name string, patience time.Duration) bool {
-	return s.pulseOf(s.MasterOf(name)).isSilent(patience)
-}
-
-func (s *Server) pulseOf(master *redis.Client) *pulse {
+func (s *Server) latencyOf(master *redis.Client) *latency {
 	if s.Cluster == nil {
-		return &s.pulse
+		return &s.latency
 	}
 	return s.nodes.get(master)
 }
 
-// Asking notes that a master is being asked; nil is a server that is alone. The function that it returns
-// is called with what came of that: nil for an answer.
+// Asking notes that a master is being asked; nil stands for a single server. The caller calls the
+// returned function with the result: nil for an answer.
 func (s *Server) Asking(master *redis.Client) (ended func(error)) {
-	p := s.pulseOf(master)
-	b := p.begin()
-	return func(err error) { p.end(b, err) }
+	l := s.latencyOf(master)
+	c := l.begin()
+	return func(err error) { l.end(c, err) }
 }
 
-// send sends a call once. In haste it returns soon after the deadline of the context; where go-redis heeds contexts
-// (ContextTimeoutEnabled), in any case. That is no answer, and the error is then why the context has ended.
+// send sends a call once. In haste it returns soon after the deadline of the context. Where
+// go-redis heeds contexts (ContextTimeoutEnabled), it does so in any case. Such a return is not an
+// answer, and the error is then why the context has ended.
 func (s *Session) send(ctx context.Context, at *Server, call lua.Call, haste bool) (lua.Reply, error) {
-	p, via := &at.pulse, at.Single
+	l, via := &at.latency, at.Single
 	switch {
 	case at.Cluster != nil:
-		p = at.nodes.get(at.MasterOf(call.Key()))
+		l = at.nodes.get(at.MasterOf(call.Key()))
 		if haste && at.outlasts(ctx) {
-			return s.sendAside(ctx, at, call, p)
+			return s.sendInBackground(ctx, at, call, l)
 		}
 	case haste && at.hasty != nil:
 		via = at.hasty
 	}
-	return at.run(ctx, via, call, p)
+	return at.sendVia(ctx, via, call, l)
 }
 
-// run is send, when it is clear by which way.
-func (s *Server) run(ctx context.Context, via lua.Processor, call lua.Call, p *pulse) (lua.Reply, error) {
-	b := p.begin()
+// sendVia is send by a given way.
+func (s *Server) sendVia(ctx context.Context, via lua.Processor, call lua.Call, l *latency) (lua.Reply, error) {
+	c := l.begin()
 	reply, err := lua.Run(ctx, via, call)
 	if err != nil && s.isLate(ctx, err) {
-		p.leave(b)
+		l.timeOut(c)
 		return reply, errs.Both(ctx.Err(), err)
 	}
-	p.end(b, err)
+	l.end(c, err)
 	return reply, err
 }
 
-// isLate reports whether a caller did not wait for an answer because its time is over.
+// isLate reports whether a caller did not wait for an answer because the caller's time is over.
 func (s *Server) isLate(ctx context.Context, err error) bool {
 	if !combine.IsUnanswered(err) && !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
@@ -97,7 +113,8 @@ func (s *Server) isLate(ctx context.Context, err error) bool {
 	return ctx.Err() != nil
 }
 
-// outlasts reports whether go-redis may wait longer for an answer of a cluster than a context lasts.
+// outlasts reports whether go-redis may wait longer for an answer of a cluster than a context
+// lasts.
 func (s *Server) outlasts(ctx context.Context) bool {
 	end, ok := ctx.Deadline()
 	read := s.Cluster.Options().ReadTimeout
@@ -105,15 +122,16 @@ func (s *Server) outlasts(ctx context.Context) bool {
 	return ok && (read <= 0 || left < read)
 }
 
-// sendAside is send in a goroutine, for a cluster: its clients have no timeouts for single commands.
-func (s *Session) sendAside(ctx context.Context, at *Server, call lua.Call, p *pulse) (lua.Reply, error) {
+// sendInBackground is send in a goroutine. A cluster needs that, because its clients have no
+// timeouts for single commands.
+func (s *Session) sendInBackground(ctx context.Context, at *Server, call lua.Call, l *latency) (lua.Reply, error) {
 	type answer struct {
 		lua.Reply
 		error
 	}
 	answered := make(chan answer, 1)
 	s.Tasks.Go(func() {
-		reply, err := at.run(ctx, at.Single, call, p)
+		reply, err := at.sendVia(ctx, at.Single, call, l)
 		answered <- answer{reply, err}
 	})
 	select {
@@ -124,24 +142,38 @@ func (s *Session) sendAside(ctx context.Context, at *Server, call lua.Call, p *p
 	}
 }
 
-// NewServer is for a client of go-redis. Nothing is sent. With classic it uses no sharded pub/sub in a
-// cluster, as pubsub's Classic has it.
-func NewServer(rdb redis.UniversalClient, classic bool) *Server {
-	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
-	s.watchDials()
-	switch r := rdb.(type) {
-	case *redis.ClusterClient:
-		s.Cluster = r
-		switch {
-		case r.Options().ClusterSlots != nil: // as pubsub has it
-		case classic:
-			s.Publish = lua.PublishClassic
-		default:
-			s.Publish = "SPUBLISH"
-		}
-	case *redis.Client:
-		s.alone = combine.New(r, newTimeouts(r).left, r.Options().PoolSize, new(lua.Packer).Send)
-		s.Single, s.hasty = s.alone, combine.Hasty{Combiner: s.alone}
+// Commands for many names go to each master of a cluster in a pipeline of its own. One pipeline for
+// several masters ends with the slowest of them. A master that hangs would hold up answers that the
+// other masters gave long ago.
+
+// MasterOf returns the master of a name, as far as go-redis knows. It returns nil if there is only
+// one master, or if go-redis does not know. It asks no server, so it may be called with a mutex
+// held. After a failover, or when a slot has moved, it may be wrong for a moment. A pipeline of the
+// ClusterClient reaches the right master all the same, but then waits for two masters.
+func (s *Server) MasterOf(name string) *redis.Client {
+	if s.Cluster == nil {
+		return nil
 	}
-	return s
+	master, err := s.Cluster.MasterForKey(ended, name)
+	if err != nil {
+		return nil
+	}
+	return master
+}
+
+// ended is a context that has ended. Under it go-redis answers from memory or not at all.
+var ended = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
+// ByMaster groups items by the master of their names. It keeps the order within a group.
+func ByMaster[T any](s *Server, all []T, name func(T) string) map[*redis.Client][]T {
+	found := make(map[*redis.Client][]T)
+	for _, one := range all {
+		master := s.MasterOf(name(one))
+		found[master] = append(found[master], one)
+	}
+	return found
 }

@@ -13,27 +13,28 @@ import (
 )
 
 const (
-	// steps is how many timeouts there are between one and its double.
+	// steps is how many timeouts there are between a timeout and its double.
 	steps = 8
-	// least is the shortest timeout. One that is over closes the connection: callers in a hurry must not close
-	// those of a server that is only slow.
+	// least is the shortest timeout. A timeout that is over closes the connection. Callers in a hurry
+	// must not close the connections of a server that is only slow.
 	least = 100 * time.Millisecond
 )
 
-// timeouts are clients of go-redis that share the connections of one and wait for answers for a
-// shorter time. go-redis does not interrupt a read at the end of a context, and a goroutine for each
-// command costs more than all else that a free lock does.
+// timeouts are go-redis clients that share the connections of the user's client, and wait for
+// answers for a shorter time. They are needed because go-redis does not interrupt a read at the end
+// of a context, and a goroutine for each command costs more than everything else that a free lock
+// does.
 //
-// None is shorter than least, whatever the deadline. It is later than the deadline by an eighth of what was
-// left at most.
+// No timeout is shorter than least, whatever the deadline is. A timeout ends after the deadline by
+// an eighth of the time that was left, at most.
 //
-// Such a client has none of the hooks that the user has added to his. So commands go through his
-// client, and a hook behind all others sends them by the one with the timeout. The user's client
-// keeps that hook for good. Where the user adds another one behind it, later, that comes first: then
-// there are no timeouts but those of the user's client.
+// Such a client has none of the hooks that the user has added to the user's client. So commands go
+// through the user's client, and a hook behind all others sends them by the client with the
+// timeout. The user's client keeps that hook for good. If the user later adds another hook behind
+// it, that one comes first. Then there are no timeouts but those of the user's client.
 type timeouts struct {
 	of    *redis.Client
-	usual time.Duration                            // what of waits; not positive: for ever
+	usual time.Duration                            // how long of waits; not positive: for ever
 	of8   [steps * 64]atomic.Pointer[redis.Client] // by class
 }
 
@@ -43,7 +44,8 @@ func newTimeouts(of *redis.Client) *timeouts {
 	return ts
 }
 
-// left is the timeout for an answer that is waited for until a time; 0 if the user's own is no longer.
+// left returns the timeout for a caller who waits for an answer until a time. It is 0 if the user's
+// own timeout is not longer.
 func (ts *timeouts) left(until time.Time) time.Duration {
 	d, _ := class(max(time.Until(until), least))
 	if ts.usual > 0 && d >= ts.usual {
@@ -52,7 +54,7 @@ func (ts *timeouts) left(until time.Time) time.Duration {
 	return d
 }
 
-// client has a timeout that left has given.
+// client returns the client for a timeout that left has returned.
 func (ts *timeouts) client(d time.Duration) *redis.Client {
 	_, at := class(d)
 	c := ts.of8[at].Load()
@@ -63,7 +65,8 @@ func (ts *timeouts) client(d time.Duration) *redis.Client {
 	return c
 }
 
-// class rounds a time up to one of few, by an eighth of it at most, and numbers them.
+// class rounds a time up to one of few times, by an eighth of it at most. at is the number of that
+// time.
 func class(d time.Duration) (rounded time.Duration, at int) {
 	millis := uint64((d + time.Millisecond - 1) / time.Millisecond) //nolint:gosec // positive
 	shift := max(bits.Len64(millis)-bits.Len(steps), 0)
@@ -71,17 +74,17 @@ func class(d time.Duration) (rounded time.Duration, at int) {
 	return time.Duration(n<<shift) * time.Millisecond, shift*steps + int(n) //nolint:gosec // small
 }
 
-// diverter is the hook. go-redis calls its methods whenever a hook is added, for the first time when it
-// is the last one itself.
+// diverter is the hook. go-redis calls its methods whenever a hook is added. The first time is when
+// the diverter is the last hook itself.
 type diverter struct {
 	*timeouts
-	process, pipeline uintptr // what go-redis does behind all hooks; guarded by its mutex for hooks
+	process, pipeline uintptr // the functions of go-redis behind all hooks; guarded by its mutex for hooks
 }
 
 // DialHook changes nothing.
 func (*diverter) DialHook(next redis.DialHook) redis.DialHook { return next }
 
-// ProcessHook is for one command.
+// ProcessHook sends one command by the client with its timeout.
 func (d *diverter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	if !isLast(&d.process, next) {
 		return next
@@ -96,7 +99,7 @@ func (d *diverter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// ProcessPipelineHook is for several.
+// ProcessPipelineHook sends several.
 func (d *diverter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	if !isLast(&d.pipeline, next) {
 		return next
@@ -113,7 +116,7 @@ func (d *diverter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 }
 
-// isLast reports whether no hook stands behind this one that does anything.
+// isLast reports whether no hook that does anything is behind this one.
 func isLast(bare *uintptr, next any) bool {
 	code := reflect.ValueOf(next).Pointer()
 	if *bare == 0 {

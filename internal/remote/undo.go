@@ -14,17 +14,18 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// undoer gives back locks that a server may have granted to owner ids out of use. Nobody uses such
-// an id again, so a release that is sent later cannot hit a later grant. One goroutine sends the
-// releases for all ids, in pipelines, and runs while there is something to do. So an outage in
-// which thousands of callers leave costs one goroutine.
+// undoer gives back locks that a server may have granted to owner ids that are not used any more.
+// Nobody uses such an id again, so a release that is sent later cannot hit a later grant. One
+// goroutine sends the releases for all ids, in pipelines. It runs while there is something to do.
+// So an outage in which thousands of callers leave costs one goroutine.
 //
 // A straggler is a request on a connection that we gave up. Redis may execute it after a release
-// that was sent later. Where there may be a straggler, three releases are sent: one at once; one
-// when the server has answered the first, and so has read all that had reached it by then; and the
-// last one when the server refuses any straggler because it is late.
+// that was sent later. If there may be a straggler, the undoer sends three releases. The first is
+// sent at once. The second is sent when the server has answered the first, and so has read
+// everything that had reached it by then. The last is sent when the server refuses any straggler
+// because it is late.
 type undoer struct {
-	home *Session // whose holds they were: its options and its end count
+	home *Session // the client that had the holds; its options and its end count
 	to   *Server
 	end  func() // is called at the end of a run
 	why  error  // the last failure of a run; the goroutine's own
@@ -42,17 +43,16 @@ type undo struct {
 	id    string
 	at    time.Time     // of the next release
 	left  int           // releases that are still to be answered
-	late  time.Time     // when no straggler can take the lock any more
-	limit time.Time     // when the lease of the last one has ended, and its place, and there is nothing to give back
-	stays time.Time     // until then the lock is to stay taken; zero: it is not
+	late  time.Time     // from then on no straggler can take the lock
+	limit time.Time     // from then on the last lease and place have ended, and there is nothing to give back
+	stays time.Time     // until then the lock must stay taken; zero: it need not
 	pause time.Duration // after the last failure; 0: there was none
 }
 
 const (
-	undoBatch = 500
-	// undoTogether is how many releases of one lock are one script at most, so that it takes no long time.
-	undoTogether = 100
-	// longestPause bounds the pause between two releases of a lock that the server answered with an
+	// maxPipeline is the most releases in one pipeline.
+	maxPipeline = 500
+	// longestPause limits the pause between two releases of a lock that the server answered with an
 	// error. Pauses double up to it.
 	longestPause = 30 * time.Second
 	// longestProbe is the same where the server does not answer. It may be short because then one
@@ -60,9 +60,9 @@ const (
 	longestProbe = time.Second
 )
 
-// Undo gives back a lock that a server may have granted to an owner id out of use. It does so in
-// the background, and Close waits for that. stray says that there may be a straggler; without one,
-// one release is enough. A lock that is to stay taken for a rest of time is given back after that
+// Undo gives back a lock that a server may have granted to an owner id that is not used any more.
+// It does so in the background, and Close waits for that. stray says that there may be a straggler;
+// without one, one release is enough. A lock that must stay taken for rest is given back after that
 // time. The server's client may be closed already.
 func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
 	now := time.Now()
@@ -78,8 +78,8 @@ func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Dura
 	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
 }
 
-// undoing is what an undoer is for: a server, the client's own or one of a quorum, and one master
-// of it if it is a cluster. So a master that hangs holds up only its own locks.
+// undoing names the target of an undoer: a server, the client's own or one of a quorum, and one of
+// its masters if it is a cluster. So a master that hangs holds up only its own locks.
 type undoing struct {
 	to     *Server
 	master *redis.Client
@@ -101,8 +101,8 @@ func (s *Session) undoer(to undoing) *undoer {
 	return u
 }
 
-// dropUndoer forgets an undoer that has nothing to do, because masters come and go. It still works
-// if something is added to it afterwards.
+// dropUndoer forgets an undoer that has nothing to do, because masters come and go. The undoer
+// still works if something is added to it afterwards.
 func (s *Session) dropUndoer(to undoing, u *undoer) {
 	s.undoMu.Lock()
 	defer s.undoMu.Unlock()
@@ -126,11 +126,11 @@ func (u *undoer) add(one *undo) {
 }
 
 // run sends the releases that are due, until none is left. A server that does not answer gets one
-// release at a time, with pauses. When the client is closing, all releases are due, and are tried
-// for a moment.
+// release at a time, with pauses. When the client is closing, all releases are due, and run tries
+// them for a moment.
 func (u *undoer) run() {
 	defer u.end()
-	room, pause := undoBatch, time.Duration(0)
+	room, pause := maxPipeline, time.Duration(0)
 	for {
 		batch, next := u.take(room)
 		switch {
@@ -139,7 +139,7 @@ func (u *undoer) run() {
 		case len(batch) == 0:
 			u.wait(time.Until(next))
 		case u.release(batch):
-			room, pause = undoBatch, 0
+			room, pause = maxPipeline, 0
 		default:
 			room, pause = 1, min(max(2*pause, FirstBackoff), longestProbe)
 			if !u.giveUp() {
@@ -149,12 +149,12 @@ func (u *undoer) run() {
 	}
 }
 
-// wait waits for so long, or until the client is closed or something is added, which is due at
+// wait returns after d, or when the client is closed, or when something is added, which is due at
 // once.
 func (u *undoer) wait(d time.Duration) {
 	closing := u.home.Life.Done()
 	u.mu.Lock()
-	if !u.closing.IsZero() { // not by Life: it may have ended since take looked, which then has to look again
+	if !u.closing.IsZero() { // not by Life: it may have ended since take looked, and then take must look again
 		closing = nil
 	}
 	u.mu.Unlock()
@@ -167,7 +167,7 @@ func (u *undoer) wait(d time.Duration) {
 	}
 }
 
-// giveUp drops all releases when the client has been closing for long enough.
+// giveUp drops all releases if the client has been closing for longer than its budget.
 func (u *undoer) giveUp() bool {
 	u.mu.Lock()
 	rest := u.due
@@ -182,7 +182,7 @@ func (u *undoer) giveUp() bool {
 	return over
 }
 
-// take removes the releases that are due, at most room of them. If none is due it returns when the
+// take removes the releases that are due, at most room of them. If none is due, next is when the
 // next one is. The zero time ends the run.
 func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	u.mu.Lock()
@@ -207,13 +207,13 @@ func (u *undoer) take(room int) (batch []*undo, next time.Time) {
 	return nil, time.Time{}
 }
 
-// release sends one release for each undo, in one pipeline, and puts back the undos that need
-// another one. It reports whether the server answered.
-func (u *undoer) release(batch []*undo) (answered bool) {
-	parties := together(batch)
-	calls := make([]lua.Call, len(parties))
-	for i, party := range parties {
-		calls[i] = party.call(u.home.Publish)
+// release sends one release for each undo, in one pipeline. It puts back the undos that need
+// another release. It reports whether the server answered.
+func (u *undoer) release(due []*undo) (answered bool) {
+	batches := together(due)
+	calls := make([]lua.Call, len(batches))
+	for i, batch := range batches {
+		calls[i] = batch.call(u.home.Publish)
 	}
 	sent := time.Now()
 	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), LeastDial), ErrBudget)
@@ -224,9 +224,9 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	var given []*undo
 	answered = true
 	results := lua.RunAll(ctx, u.to.redis, calls)
-	u.home.Answered(sent, calls, results)
+	u.home.ReportAll(sent, calls, results)
 	for i, result := range results {
-		for _, one := range parties[i] {
+		for _, one := range batches[i] {
 			if result.Err == nil || IsOverwritten(one.lock, result.Err) {
 				if one.answered(sent) {
 					again = append(again, one)
@@ -253,55 +253,13 @@ func (u *undoer) release(batch []*undo) (answered bool) {
 	if failed > 0 {
 		u.why = failure
 		u.home.NotePanic(failure)
-		u.report(batch, failed, given)
+		u.report(due, failed, given)
 	}
 	return answered
 }
 
-// leavers are undos of one lock that one script does.
-type leavers []*undo
-
-// together makes parties of undos. Those of a queue travel in one script each: callers who leave at once
-// cost the server little more than one of them, and those who still wait do not wait for each.
-func together(batch []*undo) (parties []leavers) {
-	type name struct{ kind, lock string }
-	open := make(map[name]int)
-	for _, one := range batch {
-		of := name{one.lock.Kind(), one.lock.Name()}
-		_, queues := one.lock.(kind.Queuer)
-		if i, ok := open[of]; ok && queues && len(parties[i]) < undoTogether {
-			parties[i] = append(parties[i], one)
-			continue
-		}
-		open[of] = len(parties)
-		parties = append(parties, leavers{one})
-	}
-	return parties
-}
-
-func (l leavers) call(publish string) lua.Call {
-	if len(l) == 1 {
-		return l[0].lock.Release(l[0].id, publish)
-	}
-	others := make([]string, len(l)-1)
-	for i, one := range l[1:] {
-		others[i] = one.id
-	}
-	return l[0].lock.(kind.Queuer).ReleaseRun(l[0].id, others, publish)
-}
-
-// IsOverwritten reports whether an error of a release, a renewal or a count says that the lock's hash is
-// gone, and something else stands in its place. It is said of the kind beside which other libraries set
-// strings; these scripts of others ask for more keys than the hash, and the error does not say for which.
-func IsOverwritten(l kind.Lock, err error) bool {
-	if err == nil {
-		return false
-	}
-	_, alone := l.(kind.Neighbour)
-	return alone && lua.IsError(err, "WRONGTYPE")
-}
-
-// answered reports whether another release is needed after the answer to one that was sent at sent.
+// answered notes an answer to a release that was sent at sent. It reports whether another release
+// is needed.
 func (one *undo) answered(sent time.Time) bool {
 	one.left--
 	one.pause = 0
@@ -315,8 +273,8 @@ func (one *undo) answered(sent time.Time) bool {
 	return true
 }
 
-// postpone puts off an undo that failed, with an answer or without one. It reports whether there is
-// to be another attempt.
+// postpone puts off an undo that failed, with an answer or without one. It reports whether another
+// attempt follows.
 func (u *undoer) postpone(one *undo, answered bool) bool {
 	now, longest := time.Now(), longestProbe
 	if answered {
@@ -330,10 +288,10 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 	return u.home.Life.Err() == nil || one.pause <= closingBudget
 }
 
-// report logs a failure, once for all releases of a pipeline. Locks that the client gives up while it
-// is closing, and that may be left, are in the error of Close too.
-func (u *undoer) report(batch []*undo, failed int, given []*undo) {
-	one := batch[0]
+// report logs a failure, once for all releases of a pipeline. given are the locks that the undoer
+// gives up. If the client is closing, the error of Close names those that may still be taken, too.
+func (u *undoer) report(due []*undo, failed int, given []*undo) {
+	one := due[0]
 	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", u.why)
 	left := 0
 	if u.home.Life.Err() != nil {
@@ -341,7 +299,7 @@ func (u *undoer) report(batch []*undo, failed int, given []*undo) {
 	}
 	switch {
 	case left > 0:
-		u.home.Leave(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
+		u.home.NoteUnreleased(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
 	case len(given) > 0:
 		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", len(given))
 	}
@@ -352,7 +310,7 @@ func (u *undoer) report(batch []*undo, failed int, given []*undo) {
 }
 
 // lasting counts the locks whose leases may not have ended. Votes of a quorum lock do not count:
-// those that are left at a minority of the masters keep nobody out.
+// votes that are left at a minority of the masters keep no other owner out.
 func lasting(list []*undo) (n int) {
 	now := time.Now()
 	for _, one := range list {
@@ -363,7 +321,7 @@ func lasting(list []*undo) (n int) {
 	return n
 }
 
-// undos are a heap, by time.
+// undos is a heap, ordered by time.
 type undos []*undo
 
 func (h undos) Len() int           { return len(h) }
@@ -382,8 +340,9 @@ func (h *undos) Pop() any {
 	return one
 }
 
-// hasten makes undos due for Close. It leaves out undos that wait only for stragglers to be late,
-// or for the end of a time for which the lock is to stay taken: Close does not wait for those.
+// hasten returns the undos that are due for Close. It leaves out undos that wait only until
+// stragglers are late, or until the end of a time for which the lock must stay taken. Close does
+// not wait for those.
 func (h undos) hasten(now time.Time) (rest undos) {
 	for _, one := range h {
 		if !one.stays.After(now) && (one.left > 1 || one.pause > 0 || !one.at.After(now)) {

@@ -175,7 +175,7 @@ func (e *entry) Ask(a engine.Attempt) engine.Result {
 func (e *entry) Owner() string { return e.id }
 
 // Set is [engine.Entry.Set].
-func (e *entry) Set(_ context.Context, count int, lease time.Duration, _ remote.Replicas,
+func (e *entry) Set(_ context.Context, _ remote.SharedBudget, count int, lease time.Duration, _ remote.Replicas,
 	_ *atomic.Pointer[error]) remote.Outcome {
 	sent := time.Now()
 	return outcome(sent, e.backend.server.set(e.backend.base.Name(), e.id, count, lease))
@@ -188,7 +188,7 @@ func (e *entry) Extend(_ context.Context, lease time.Duration, _ *atomic.Pointer
 }
 
 // Pass is [engine.Entry.Pass].
-func (e *entry) Pass(_ context.Context, lease time.Duration, tokens int) remote.Outcome {
+func (e *entry) Pass(_ context.Context, _ remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
 	return e.Passed(func() remote.Outcome {
 		sent := time.Now()
 		first, last, ears, holds := e.backend.server.pass(e.backend.base.Name(), e.id, tokens, lease)
@@ -205,7 +205,7 @@ func (e *entry) Pass(_ context.Context, lease time.Duration, tokens int) remote.
 }
 
 // Release is [engine.Entry.Release].
-func (e *entry) Release(_ context.Context, rest func() time.Duration) remote.Outcome {
+func (e *entry) Release(_ context.Context, _ remote.SharedBudget, rest func() time.Duration) remote.Outcome {
 	sent := time.Now()
 	return outcome(sent, e.backend.server.release(e.backend.base.Name(), e.id, rest()))
 }

@@ -43,9 +43,9 @@ election/run.go
 	WaitLead: «if OFF { done := make(chan error, 1); go func() { done <- lead(h.Context()) }(); select { case err =
 		<-done: case <-h.Context().Done(): } } else { »err = lead(h.Context())« }»
 internal/combine/combine.go
-	Overtake: «if _ = late; !OFF { »c.flights = slices.DeleteFunc(c.flights, func(s *seat) bool { return
-		!s.begun.After(late) })\n\tc.promote()« }»
-	Company: if «OFF { _ = c } else if »s := c.join(ctx, cmd, until); s != nil {
+	Overtake: «if _ = late; !OFF { »c.sending = slices.DeleteFunc(c.sending, func(k *call) bool { return
+		!k.begun.After(late) })\n\tc.promote()« }»
+	Company: if «OFF { _ = c } else if »own := c.joinGroup(ctx, cmd, until); own != nil {
 	Gone: if o.ctx.Err() != nil« && !OFF» {
 internal/deadlock/circle.go
 	SeenTwice: if «(»later« || OFF)» && !s.told {
@@ -110,7 +110,6 @@ internal/engine/refusal.go
 		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/release.go
 	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
-	Detach: «if OFF { return ctx }; »return remote.Within(ctx, g.base.Client.session.Budget())
 	Inner: return h.renewed })« && !OFF»\n\tg.renew =
 	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
 internal/engine/state.go
@@ -140,24 +139,24 @@ internal/panics/panics.go
 	Panics: func Into(err *error) {« if OFF { return }»
 internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
+internal/remote/attempts.go
+	Haste: haste = «!OFF && (»waits || !limited || limit.After(a.end)« )»
+	Resend: last || «OFF || »time
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
-	Haste: haste := «!OFF && (»isFirst || !limited || limit.After(e.end)« )»
-internal/remote/dial.go
+internal/remote/latency.go
+	Overdue: (l.oldest == nil ||« OFF ||»
 	Redial: if err == nil || «!OFF && »!errors
-internal/remote/effort.go
-	Resend: errors.As(e.Err, &last) || «OFF || »time
-internal/remote/masters.go
-	Lanes: if s.Cluster == nil« || OFF» {
-internal/remote/pulse.go
-	Overdue: (p.oldest == nil ||« OFF ||»
+internal/remote/release.go
+	BesideStrings: return alone && «!OFF && »lua.IsError(
+	Together: ok && queues« && !OFF» && len(batches[i])
+internal/remote/server.go
+	Lanes: if s.Cluster == nil« || OFF» {\n\t\treturn nil
 internal/remote/undo.go
 	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
 		OFF { return }»
 	UndoAgain: if stray« && !OFF» {
-	Together: ok && queues« && !OFF» && len(parties[i])
 	UndoAgain: if «OFF || »now.After(one.limit) {
-	BesideStrings: return alone && «!OFF && »lua.IsError(
 internal/waitwatch/look.go
 	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
 internal/waitwatch/selfblock.go

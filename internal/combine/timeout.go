@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// Hurried is a command that knows for how long its answer is waited for. A hook of the client takes that.
+// Hurried is a command that knows how long its caller waits for the answer. A hook of the client
+// takes that time.
 type Hurried interface {
 	SetTimeout(d time.Duration)
 	TakeTimeout() time.Duration
@@ -13,8 +14,9 @@ type Hurried interface {
 
 type timeoutKey struct{}
 
-// TakeTimeout is for how long the answers to a pipeline are waited for that is sent under a context; 0: as
-// long as its client does. It is said once: not under the context that is returned.
+// TakeTimeout returns how long the answers to a pipeline are waited for that is sent under a
+// context. 0 means as long as its client waits. The time can be taken once: the returned context
+// does not have it.
 func TakeTimeout(ctx context.Context) (context.Context, time.Duration) {
 	d, _ := ctx.Value(timeoutKey{}).(time.Duration)
 	if d > 0 {

@@ -2,33 +2,33 @@ package combine
 
 import "errors"
 
-// NotSentError says that a command was not sent, because its context ended before it was its turn.
+// NotSentError says that a command was not sent, because its context ended before its turn came.
 type NotSentError struct{ cause error }
 
 func (e *NotSentError) Error() string { return "not sent: " + e.cause.Error() }
 
-// Unwrap is why the context ended.
+// Unwrap returns why the context ended.
 func (e *NotSentError) Unwrap() error { return e.cause }
 
-// IsNotSent reports whether a command was not sent because its context ended before.
+// IsNotSent reports whether an error is a [NotSentError].
 func IsNotSent(err error) bool {
 	var unsent *NotSentError
 	return errors.As(err, &unsent)
 }
 
-// UnansweredError says that a caller in haste has left a command that another one sends or has sent.
-// It may run.
+// UnansweredError says that a caller in haste has left a command that another caller sends or has
+// sent. The command may run.
 type UnansweredError struct{ cause error }
 
 func (e *UnansweredError) Error() string { return "not waited for: " + e.cause.Error() }
 
-// Unwrap is why the context ended.
+// Unwrap returns why the context ended.
 func (e *UnansweredError) Unwrap() error { return e.cause }
 
-// Unanswered marks the error for package lua: the command is still in use, and must not be looked at.
+// Unanswered marks the error for package lua: the command is still in use, and must not be read.
 func (e *UnansweredError) Unanswered() {}
 
-// IsUnanswered reports whether a caller in haste has left a command.
+// IsUnanswered reports whether an error is an [UnansweredError].
 func IsUnanswered(err error) bool {
 	var left *UnansweredError
 	return errors.As(err, &left)

@@ -1,0 +1,173 @@
+package remote
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/printable"
+	"github.com/holdfast-go/holdfast/lua"
+)
+
+var (
+	// ErrLate says that the network delayed a request for too long. The server has done nothing.
+	ErrLate = errors.New("the request reached the server later than it was to be executed")
+	// ErrBudget says that an operation has taken as long as it may.
+	ErrBudget = errors.New("no answer within Options.RetryBudget")
+	// ErrSilent says that a master does not answer.
+	ErrSilent = errors.New("no answer")
+	// ErrCloseOrder is the remedy where the user has closed the go-redis client.
+	ErrCloseOrder = errors.New("close the Holdfast client before the go-redis client")
+)
+
+// spent returns the error of an operation that has taken as long as it may, with the last failure
+// of the network, if there was one. It leaves out the error of the last attempt itself. That error
+// says that a context ended. The context is ours, but it would be taken for the caller's.
+func spent(failure error) error {
+	if failure == nil {
+		return ErrBudget
+	}
+	return errs.Both(ErrBudget, failure)
+}
+
+// Classify reports of an error whether the command may have run in spite of it, and whether the
+// cause is passing, so that another attempt may succeed.
+func Classify(err error) (sent, passing bool) {
+	if errors.Is(err, ErrBudget) {
+		return true, false // from the wait for a connection or from the read; assume the worse
+	}
+	if errs.IsReply(err) {
+		for _, prefix := range []string{
+			"LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY", "NOREPLICAS", "BUSY ", "MOVED", "ASK",
+			// a replica that was a master, asked over a READONLY connection, refuses the first write; a master to which
+			// a slot moves, to look for a key that is not there yet (see lua/part/timeouts.lua)
+			"Attempted to access a non local key", "Script attempted to access a non local key",
+			"Lua script attempted to access a non local key",
+			"max number of clients", "UNBLOCKED", "WAIT cannot", "WAITAOF cannot", // the last three: it was demoted
+		} {
+			if lua.IsError(err, prefix) {
+				return false, true // the server did not begin; soon it may
+			}
+		}
+		return false, false
+	}
+	var op *net.OpError
+	switch {
+	case errors.Is(err, errs.ErrNotReplicated):
+		return false, false // an answer too
+	case errors.Is(err, ErrLate):
+		return false, true // the next attempt gets more time
+	case panics.In(err) != nil:
+		return true, false // the panic goes on to the caller, if there is one, and not through a hook that has just panicked
+	case combine.IsNotSent(err):
+		return false, true
+	case isHandshake(err):
+		return false, false // certificates do not change by waiting
+	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout),
+		errors.Is(err, redis.ErrPoolExhausted):
+		return false, true // the command never left
+	case errors.Is(err, redis.ErrClosed):
+		return false, false // the user closed the go-redis client
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return true, false // may come from the wait for a connection or from the read; assume the worse
+	}
+	return true, true
+}
+
+// IsContext reports whether an operation failed because its context ended. Such a failure says
+// nothing about the server.
+func IsContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// awaitDeadline waits for the end of a context whose deadline has passed. A command that travels
+// with others has the same deadline and a timer of its own, and may end a moment before the
+// context. Only the context has the cause.
+func awaitDeadline(ctx context.Context) {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
+		return
+	}
+	timer := time.NewTimer(time.Second) // for contexts that only pretend to have a deadline
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// isHandshake reports whether TLS failed before anything else was sent: we do not trust the server,
+// the server does not trust us, or the server does not speak TLS.
+func isHandshake(err error) bool {
+	var untrusted *tls.CertificateVerificationError
+	var plain tls.RecordHeaderError
+	var op *net.OpError
+	return errors.As(err, &untrusted) || errors.As(err, &plain) || errors.As(err, &op) && op.Op == "remote error"
+}
+
+// isStale reports whether the other side had closed the connection.
+func isStale(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// IsOutage reports whether an error leaves open who has the lock: the server did not answer, or
+// said that it cannot serve now. A permanent refusal, such as a missing permission, is not an
+// outage.
+func IsOutage(err error) bool {
+	var own interface {
+		error
+		Outage() bool
+	}
+	switch {
+	case errors.Is(err, errs.ErrNotReplicated), errors.Is(err, errs.ErrInvalid):
+		return false
+	case errors.Is(err, ErrBudget):
+		return true
+	case errors.As(err, &own): // of several servers, each of which said something else
+		return own.Outage()
+	case errs.IsReply(err):
+		_, passing := Classify(err)
+		return passing
+	}
+	return true
+}
+
+// Explain adds to an error of Redis which key of the lock it is about, and what to do. queues says
+// that the lock has a queue at the server.
+func Explain(err error, name string, queues bool) error {
+	switch {
+	case lua.IsError(err, "WRONGTYPE"):
+		k, queue := keys.For(name), ""
+		if queues {
+			queue = fmt.Sprintf(", or %s or %s something that is no queue", printable.Name(k.Queue), printable.Name(k.Deadlines))
+		}
+		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
+			"another name, and if another library locks it, see docs/migrating.md", printable.Name(k.Name), printable.Name(k.Token), queue), err)
+	case lua.IsError(err, "HOLDFAST the key"): // a script looked at the key
+		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
+	// the second text is for long commands, since Redis 7
+	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"):
+		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
+			"options of go-redis"), err)
+	case lua.IsError(err, "WRONGPASS"):
+		return errs.Both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
+	case lua.IsError(err, "READONLY"):
+		return errs.Both(errors.New("this server is a replica now; if it stays one, connect to its primary"), err)
+	case errors.Is(err, redis.ErrClosed):
+		return errs.Both(ErrCloseOrder, err)
+	case lua.IsDenied(err):
+		return errs.Both(errors.New("this user lacks a permission; docs/security.md has the rule that it needs, and ACL LOG "+
+			"at the server says what was refused"), err)
+	}
+	return err
+}

@@ -1,0 +1,303 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/combine"
+	"github.com/holdfast-go/holdfast/internal/errs"
+)
+
+const (
+	// promptly is the most that a prompt answer takes. A caller whose context ends can be kept for
+	// that time, so it is far below what anybody would notice.
+	promptly = 10 * time.Millisecond
+	// fresh is how long a prompt answer says that the next one will be prompt too. A caller who asks
+	// once in a while does not notice the cost of a goroutine, and must be able to leave.
+	fresh = time.Second
+	// doubtful is how long a command without an answer says that others may get none either. Where one
+	// connection after the other turns out to be dead, those that work answer promptly.
+	doubtful = 10 * time.Second
+)
+
+// latency is what is known of how promptly a server answers. It does not promise that the next
+// answer is prompt. A server that stalls is noticed when the first command under way is overdue.
+// The commands that were sent until then wait for as long as go-redis does.
+//
+// The commands under way are in a list. A count is not enough, because one overdue command must be
+// seen among others that are not overdue: each connection may break by itself.
+type latency struct {
+	mu       sync.Mutex // guards the rest; never held over a network call
+	oldest   *inflight  // the commands under way, in the order in which they were sent
+	newest   *inflight
+	unused   *inflight
+	answered time.Time // when the last prompt answer came; zero if the last answer was late
+	silent   time.Time // when the last command ended without an answer
+	failed   time.Time // the same, without commands whose caller left; or when a connection was refused
+	last     time.Time // when the last answer came, prompt or not
+	opened   time.Time // when the last connection was opened
+	// Since the last answer, commands were under way from asked to left whose callers left. Zero:
+	// there were none.
+	asked, left time.Time
+	// unreached is why the last connection was not opened. It is nil since one was opened, or since an
+	// answer.
+	unreached error
+}
+
+// inflight is one command under way.
+type inflight struct {
+	sent        time.Time
+	older, next *inflight
+}
+
+// begin notes that a command is being sent.
+func (l *latency) begin() *inflight {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	c := l.unused
+	if c == nil {
+		c = &inflight{}
+	} else {
+		l.unused = c.next
+	}
+	c.sent, c.older, c.next = now, l.newest, nil
+	if l.newest == nil {
+		l.oldest = c
+	} else {
+		l.newest.next = c
+	}
+	l.newest = c
+	return c
+}
+
+// end notes that a command has ended: with an answer, which a refusal of the server is too, or with
+// an error. If its caller left before the command was sent, that says nothing of the server.
+func (l *latency) end(c *inflight, err error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case combine.IsNotSent(err):
+	case err != nil && !errs.IsReply(err):
+		l.answered, l.silent = time.Time{}, now
+		if !IsContext(err) {
+			l.failed = now
+		}
+	case now.Sub(c.sent) < promptly:
+		l.answered, l.last, l.asked, l.unreached = now, now, time.Time{}, nil
+	default:
+		l.answered, l.last, l.asked, l.unreached = time.Time{}, now, time.Time{}, nil
+	}
+	l.removeLocked(c)
+}
+
+// timeOut is end for a command whose caller's time was over, so that the caller did not wait as
+// long as go-redis would. It says nothing of connections.
+func (l *latency) timeOut(c *inflight) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.answered = (time.Time{}); l.asked.IsZero() || c.sent.Before(l.asked) {
+		l.asked = c.sent
+	}
+	l.left = time.Now()
+	l.removeLocked(c)
+}
+
+// dialled notes how an attempt to open a connection has ended, which began at begun. over is why
+// the caller stopped waiting for it. An attempt that was called off is not a failure of the server.
+// Neither is a refusal from before the server was reached, which a busy process may note late.
+func (l *latency) dialled(begun time.Time, err, over error) {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	switch {
+	case err == nil:
+		l.unreached, l.opened = nil, now
+	case begun.Before(l.opened), begun.Before(l.last):
+	default:
+		if l.unreached = err; over == nil && !IsContext(err) {
+			l.failed = now
+		}
+	}
+}
+
+func (l *latency) whyUnreached() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.unreached
+}
+
+func (l *latency) removeLocked(c *inflight) {
+	if c.older == nil {
+		l.oldest = c.next
+	} else {
+		c.older.next = c.next
+	}
+	if c.next == nil {
+		l.newest = c.older
+	} else {
+		c.next.older = c.older
+	}
+	c.next, l.unused = l.unused, c
+}
+
+// isPrompt reports whether the server has just answered promptly, and no command is overdue.
+func (l *latency) isPrompt() bool {
+	now := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.answered.IsZero() && now.Sub(l.answered) < fresh &&
+		(l.silent.IsZero() || now.Sub(l.silent) >= doubtful) &&
+		(l.oldest == nil || now.Sub(l.oldest.sent) < promptly)
+}
+
+// answeredLately reports whether there was an answer in the last second, prompt or not.
+func (l *latency) answeredLately() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.last.IsZero() && time.Since(l.last) < fresh
+}
+
+// isSilent is [Server.Silent]. Two cases do not count as silence. Where many callers wait, each
+// answer may be late, but there are answers. Where the process gets no processor time, its callers
+// may leave before one of them has asked.
+func (l *latency) isSilent(patience time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	asked, left := l.asked, l.left
+	if l.oldest != nil {
+		if left = time.Now(); asked.IsZero() {
+			asked = l.oldest.sent
+		}
+	}
+	return l.last.IsZero() || l.failed.After(l.last) ||
+		time.Since(l.last) >= patience && !asked.IsZero() && left.Sub(asked) >= patience/2
+}
+
+// latencies are those of the masters of a cluster. A cluster whose master is not known has one too,
+// under the key nil.
+type latencies struct {
+	mu sync.Mutex // guards the rest
+	of map[*redis.Client]*latency
+}
+
+// maxLatencies is how many masters are remembered, because masters come and go.
+const maxLatencies = 1024
+
+func (ls *latencies) get(master *redis.Client) *latency {
+	ls.mu.Lock()
+	defer ls.mu.Unlock()
+	l := ls.of[master]
+	if l == nil {
+		if ls.of == nil || len(ls.of) >= maxLatencies {
+			ls.of = make(map[*redis.Client]*latency)
+		}
+		l = &latency{}
+		ls.of[master] = l
+	}
+	return l
+}
+
+// dialHook notes why connections to a server, or to one node of a cluster, are not opened. go-redis
+// dials several times, with pauses, before a command fails. Many callers have left by then, and
+// perhaps one dial was made for all of them. So a refused dial counts as a failed command does,
+// until there is an answer: another connection may get one.
+type dialHook struct{ latencies []*latency }
+
+// DialHook notes how a dial has ended. If go-redis itself has ended it, because no caller waits any
+// more, that says nothing of the server.
+func (d dialHook) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		begun := time.Now()
+		conn, err := next(ctx, network, addr)
+		over := ctx.Err()
+		if err == nil || !errors.Is(over, context.Canceled) {
+			for _, l := range d.latencies {
+				l.dialled(begun, err, over)
+			}
+		}
+		return conn, err
+	}
+}
+
+// ProcessHook changes nothing.
+func (dialHook) ProcessHook(next redis.ProcessHook) redis.ProcessHook { return next }
+
+// ProcessPipelineHook changes nothing.
+func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+// watchDials adds the hook. Each node of a cluster also counts for names whose master go-redis does
+// not know, for example because go-redis has reached no node.
+func (s *Server) watchDials() {
+	switch r := s.redis.(type) {
+	case *redis.Client:
+		r.AddHook(dialHook{[]*latency{&s.latency}})
+	case *redis.ClusterClient:
+		r.OnNewNode(func(node *redis.Client) {
+			node.AddHook(dialHook{[]*latency{s.nodes.get(node), s.nodes.get(nil)}})
+		})
+	}
+}
+
+const (
+	// brief is a wait that may end before a healthy server has answered.
+	brief = 100 * time.Millisecond
+	// forBrief is how long a server must be silent before callers who waited briefly are told of an
+	// outage.
+	forBrief = time.Second
+	// remembered is how long a caller who left late counts.
+	remembered = time.Second
+)
+
+// Silent reports whether the server that has a name is silent. It is in three cases: it has never
+// answered; since its last answer a command has failed or a connection was refused; or it has
+// answered nothing for as long as patience, and was asked for half of that time.
+func (s *Server) Silent(name string, patience time.Duration) bool {
+	return s.latencyOf(s.MasterOf(name)).isSilent(patience)
+}
+
+// Unreached returns why the last connection to the server that has a name was not opened. It is nil
+// if one was opened since then, or if there was an answer.
+func (s *Server) Unreached(name string) error { return s.latencyOf(s.MasterOf(name)).whyUnreached() }
+
+// Patience returns how long a server must have been silent before a caller who leaves now is told
+// of an outage: for the whole of the call, unless the call is a brief one. If callers of this
+// client leave late, the process gets no processor time, and answers come late for the same reason.
+// That is not silence of the server, so the delay of the callers is added.
+func (s *Server) Patience(wait context.Context, begun time.Time) time.Duration {
+	now := time.Now()
+	waited, late := now.Sub(begun), time.Duration(0)
+	if end, ok := wait.Deadline(); ok && now.After(end) {
+		waited, late = end.Sub(begun), now.Sub(end)
+	}
+	late = s.lateness.most(now, late)
+	if waited < brief {
+		waited = forBrief
+	}
+	return waited + late
+}
+
+// lateness is by how much callers have left late in the last second.
+type lateness struct {
+	mu sync.Mutex // guards the rest
+	at time.Time
+	by time.Duration // the most
+}
+
+// most notes by how much a caller is late. It returns by how much the latest caller was.
+func (l *lateness) most(now time.Time, late time.Duration) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if late >= l.by || now.Sub(l.at) >= remembered {
+		l.at, l.by = now, late
+	}
+	return l.by
+}
