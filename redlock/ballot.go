@@ -234,10 +234,10 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	switch {
 	case a.err != nil:
 	case a.reply.Status == lua.Late: // the reply does not say who holds the lock
-		k.Refused(a.sent, a.reply.Text(0))
+		k.Refused(a.sent, a.reply.LateTime())
 		a.err = remote.ErrLate
 	default:
-		k.Saw(a.sent, a.reply.Text(3))
+		k.Saw(a.sent, a.reply.Vote().Time)
 	}
 	return a
 }
@@ -291,7 +291,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		b.trackLocked(i, what, a)
 		vote.held = a.holds()
 		vote.granted = vote.granted || vote.held
-		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Int(1) == 1)
+		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Vote().Again)
 		a.counts = vote.counts
 	}
 	sent := false
