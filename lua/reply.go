@@ -76,12 +76,6 @@ func (r Reply) Value(i int) any {
 // that name what they read.
 func (r Reply) Text(i int) string { return r.text(i) }
 
-// Int returns the i-th value behind the status, or 0 if that is not an integer.
-func (r Reply) Int(i int) int64 { return r.number(i) }
-
-// Texts returns the strings from the i-th value on.
-func (r Reply) Texts(i int) []string { return r.texts(i) }
-
 // number returns the i-th value behind the status, or 0 if that is not an integer.
 func (r Reply) number(i int) int64 {
 	if i < len(r.values) {
