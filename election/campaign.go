@@ -134,9 +134,9 @@ func (e *Election) announce(ctx context.Context, h *engine.Hold, value string, e
 		return err
 	case o.Reply.Status != lua.Done:
 		return errs.Both(errs.ErrLost, errNotAnnounced)
-	case o.Reply.Text(0) != "":
+	case o.Reply.Unannounced() != "":
 		return errs.Both(errors.New("nobody would hear of the leader; permit this user to publish on "+e.wire.channel),
-			errors.New(o.Reply.Text(0)))
+			errors.New(o.Reply.Unannounced()))
 	}
 	e.wire.announced(h.Owner(), token, value)
 	return nil
@@ -168,8 +168,8 @@ func (e *Election) ask(ctx context.Context) (l Leader, err error) {
 	if err != nil || o.Reply.Status != lua.Done {
 		return l, err
 	}
-	r := o.Reply
-	l = Leader{Value: r.Text(2), Owner: remote.OwnerIn(r.Text(0)), Remaining: time.Duration(r.Int(3)) * time.Millisecond}
-	l.Token, err = strconv.ParseUint(r.Text(1), 10, 64)
+	r := o.Reply.Leader()
+	l = Leader{Value: r.Value, Owner: remote.OwnerIn(r.Owner), Remaining: time.Duration(r.Millis) * time.Millisecond}
+	l.Token, err = strconv.ParseUint(r.Token, 10, 64)
 	return l, err
 }

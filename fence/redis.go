@@ -62,9 +62,9 @@ func (g *Redis) DoToken(ctx context.Context, token uint64, key, command string, 
 	case err != nil:
 		return nil, fmt.Errorf("fence: %s %s: %w", printable.Name(command), printable.Quote(key), because(ctx, err))
 	case r.Status != lua.Denied:
-		return r.Value(0), nil
+		return r.Fence().Result, nil
 	}
-	last, err := strconv.ParseUint(r.Text(0), 10, 64)
+	last, err := strconv.ParseUint(r.Fence().Last, 10, 64)
 	if err != nil {
 		return nil, fmt.Errorf("fence: %s holds something that is not a token: %w", printable.Name(keys.Fence(key)), printable.Error(err))
 	}

@@ -82,10 +82,10 @@ func (i *Inspector) End(ctx context.Context, name string, g Grant) (_ Ended, err
 	case reply.Status == lua.Gone:
 		return Ended{}, fmt.Errorf("%w now, and %s has not", ErrStale, printable.Name(h.Owner))
 	case reply.Status != lua.Done:
-		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, printable.Name(reply.Text(0)))
+		return Ended{}, fmt.Errorf("%w now: the last token is %s", ErrStale, printable.Name(reply.Force().Token))
 	}
 	i.tell(ctx, &l, h)
-	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: printable.Line(reply.Text(0))}
+	e := Ended{Kind: l.Kind, Holder: h, Until: h.Remaining, Untold: printable.Line(reply.Force().Unannounced)}
 	if h.Redisson {
 		e.Until = -1
 	}

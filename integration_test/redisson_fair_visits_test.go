@@ -56,7 +56,7 @@ func (v *visits) poll() {
 	for _, owner := range slices.Sorted(maps.Keys(v.live)) {
 		args = append(args, owner)
 	}
-	delete(v.live, v.run(lua.FairPoll, args...).Text(2))
+	delete(v.live, v.run(lua.FairPoll, args...).Poll().Holder)
 	v.silent = 0
 }
 

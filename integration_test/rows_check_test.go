@@ -53,7 +53,7 @@ func (r row) once(ctx context.Context, rdb *redis.Client, script *lua.Script, se
 	if err == nil && told != want {
 		err = fmt.Errorf("told: %q, want %q", told, want)
 	}
-	return span, errors.Join(err, keyspaceOf(after, was).check(now, span, reply.Text(1)))
+	return span, errors.Join(err, keyspaceOf(after, was).check(now, span, textAt(reply, 1)))
 }
 
 // cutWord takes the listeners, or what they were told, out of a state.
@@ -181,8 +181,8 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 		return nil
 	}
 	for i, want := range append(strings.Fields(rest), "''") { // one more, to see that there is none
-		got := reply.Text(i)
-		if n := reply.Int(i); n != 0 {
+		got := textAt(reply, i)
+		if n, _ := reply.Value(i).(int64); n != 0 {
 			got = strconv.FormatInt(n, 10)
 		}
 		if !span.matchesReply(want, got, reply, i) {
@@ -190,6 +190,12 @@ func (r row) checkReply(reply lua.Reply, err error, span clock) error {
 		}
 	}
 	return nil
+}
+
+// textAt is the i-th value behind the status, or "" if that is not a string.
+func textAt(reply lua.Reply, i int) string {
+	text, _ := reply.Value(i).(string)
+	return text
 }
 
 // matchesReply: clock is the server's time in us, before the microsecond before, error any text, ttl:10s at most so
@@ -202,7 +208,7 @@ func (c clock) matchesReply(want, got string, reply lua.Reply, i int) bool {
 	case "ttl":
 		return c.near(int64(millis(of)), n)
 	case "last":
-		return got == plus(reply.Text(i-1), of)
+		return got == plus(textAt(reply, i-1), of)
 	case "before":
 		return c.from <= n+1 && n+1 <= c.to
 	case "error":

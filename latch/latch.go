@@ -116,22 +116,22 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	if count < 1 || count > math.MaxInt32 {
 		return false, l.fail("set", errs.Invalid("count is %d; set a latch to a number from 1 to %d", count, math.MaxInt32))
 	}
-	o, err := l.change(ctx, "set", lua.LatchSet, count)
-	return err == nil && o.Reply.Int(0) == 1, err
+	r, err := l.change(ctx, "set", lua.LatchSet, count)
+	return r.Changed, err
 }
 
 // CountDown counts down by one, and returns what it has left, also if the call was repeated after
 // others had counted. 0 says that it has opened the latch, or that none was set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
 // counted, and call it again only if counting twice does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
-	o, err := l.change(ctx, "count down", lua.LatchCount, 0)
+	r, err := l.change(ctx, "count down", lua.LatchCount, 0)
 	if err != nil {
 		return 0, err
 	}
-	if refused := o.Reply.Text(2); refused != "" {
-		return 0, l.fail("count down", unheard(refused))
+	if r.Unannounced != "" {
+		return 0, l.fail("count down", unheard(r.Unannounced))
 	}
-	return int(o.Reply.Int(0)), nil
+	return r.Left, nil
 }
 
 // Count is what is left to count; 0 if the latch is open or was never set.
@@ -146,15 +146,14 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 // Delete takes the latch away, which opens it: all who wait are let in. It reports whether it was
 // set. Errors are those of [Latch.Set].
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
-	o, err := l.change(ctx, "delete", lua.LatchDelete, 0)
+	r, err := l.change(ctx, "delete", lua.LatchDelete, 0)
 	if err != nil {
 		return false, err
 	}
-	deleted := o.Reply.Int(0) == 1
-	if refused := o.Reply.Text(2); refused != "" {
-		return deleted, l.fail("delete", unheard(refused))
+	if r.Unannounced != "" {
+		return r.Changed, l.fail("delete", unheard(r.Unannounced))
 	}
-	return deleted, nil
+	return r.Changed, nil
 }
 
 // unheard is the error of a latch that is open, where the announcement was refused.
@@ -163,13 +162,13 @@ func unheard(refused string) error {
 }
 
 // change runs a script that changes the latch, with what all of them take. A repeat of the call has
-// the same id.
-func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count int) (remote.Outcome, error) {
+// the same id. With an error the reply is zero.
+func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count int) (r lua.LatchReply, err error) {
 	if err := l.check(op); err != nil {
-		return remote.Outcome{}, err
+		return r, err
 	}
 	if err := l.asker.MayAsk(ctx); err != nil {
-		return remote.Outcome{}, l.fail(op, err)
+		return r, l.fail(op, err)
 	}
 	c := l.asker.Client
 	server, this := c.Server(), l.keys.Call(c.NewOwnerID(false))
@@ -178,10 +177,11 @@ func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count
 		return script.Call(l.keys.Name, this, l.keys.Counts, count, kind.Millis(l.stay), server.Clock.Limit(), more, publish, l.channel())
 	})
 	if err != nil {
-		return o, l.fail(op, err)
+		return r, l.fail(op, err)
 	}
-	server.Clock.Saw(o.Sent, o.Reply.Text(1))
-	return o, nil
+	r = o.Reply.Latch()
+	server.Clock.Saw(o.Sent, r.Time)
+	return r, nil
 }
 
 // channel is where the client's server announces.
@@ -199,7 +199,8 @@ func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err er
 	if err != nil {
 		return 0, 0, err
 	}
-	return int(o.Reply.Int(0)), remote.Remaining(o.Reply.Int(1)), nil
+	r := o.Reply.LatchLook()
+	return r.Left, remote.Remaining(r.Millis), nil
 }
 
 func (l *Latch) ask(ctx context.Context) (remote.Outcome, error) {

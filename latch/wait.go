@@ -58,7 +58,7 @@ func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
 func (l *Latch) once(ctx context.Context) error {
 	begun := time.Now()
 	o, err := l.ask(ctx)
-	switch left := int(o.Reply.Int(0)); {
+	switch left := o.Reply.LatchLook().Left; {
 	case err != nil && o.Err == nil && ctx.Err() != nil:
 		return errs.Both(l.unknown(ctx, begun), context.Cause(ctx))
 	case err != nil || left == 0:

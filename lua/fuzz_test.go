@@ -22,8 +22,8 @@ import (
 var huge = regexp.MustCompile(`[0-9]{6,}`)
 
 // FuzzReply: whatever bytes come back for a script, through go-redis, there is an error or a reply
-// of the promised shape: a list that begins with an integer. There is no panic and no hang, and
-// what a reply lacks reads as zero.
+// of the promised shape: a list that begins with an integer. There is no panic and no hang, also
+// where the reply is decoded as that of any script.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
 		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n",
@@ -35,6 +35,8 @@ func FuzzReply(f *testing.F) {
 		"*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n",
 		"=7\r\ntxt:abc\r\n",
 		"*-5\r\n", "$-5\r\n", "|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n",
+		"*3\r\n:0\r\n:1000\r\n:-1\r\n", "*4\r\n:0\r\n:1000\r\n$0\r\n\r\n:-2\r\n", "*3\r\n:0\r\n:-1\r\n:9223372036854775807\r\n",
+		"*6\r\n:1\r\n$5\r\nwrite\r\n:-1\r\n$1\r\n7\r\n:2\r\n$1\r\no\r\n", "*6\r\n:1\r\n:3\r\n:-1\r\n:2\r\n$1\r\np\r\n:5\r\n",
 	} {
 		f.Add([]byte(reply))
 	}
@@ -51,9 +53,7 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%d results for one call", len(results))
 		}
 		for _, r := range append(results, lua.Result{Reply: reply, Err: err}) {
-			for i := range 4 {
-				_, _ = r.Reply.Int(i), r.Reply.Text(i)
-			}
+			decodeAll(r.Reply)
 			switch begins := listOf.Match(bytes); {
 			case r.Err != nil:
 				_ = lua.IsError(r.Err, "OOM")
@@ -62,6 +62,14 @@ func FuzzReply(f *testing.F) {
 			}
 		}
 	})
+}
+
+// decodeAll decodes a reply as that of each script.
+func decodeAll(r lua.Reply) {
+	_, _, _, _ = r.Unannounced(), r.LateTime(), r.Grant(), r.Pass()
+	_, _, _ = r.Refusal().Fields(), r.QueueRefusal().Fields(), r.RwRefusal().Fields()
+	_, _, _, _, _ = r.State(), r.Taken(), r.Force(), r.Fence(), r.Poll()
+	_, _, _, _, _, _ = r.SemState(), r.RwState(), r.Vote(), r.Leader(), r.Latch(), r.LatchLook()
 }
 
 // listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind

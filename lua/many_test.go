@@ -208,7 +208,7 @@ func TestRenewAllBesideOthers(t *testing.T) {
 		require.NoError(t, result.Err)
 		switch i {
 		case 4:
-			require.Equal(t, "owner", result.Reply.Text(0))
+			require.Equal(t, "owner", result.Reply.State().Owner)
 		case 7:
 			require.Equal(t, Gone, result.Reply.Status)
 		default:

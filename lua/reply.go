@@ -3,6 +3,7 @@ package lua
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -21,7 +22,12 @@ const (
 	Late Status = -2
 )
 
-// Reply is what a script answered.
+// Reply is what a script answered. Its methods decode the values behind the status: there is one
+// for each script, or for several scripts whose replies are alike, and its comment names them. The
+// header of the .lua file says what each value means.
+//
+// A reply may come from a proxy, or from something that is not Redis. So a method never fails: a
+// value that is missing, or is of the wrong type, becomes the zero value.
 type Reply struct {
 	Status Status
 	values []any // behind the status
@@ -47,7 +53,18 @@ func parse(v any, err error) (Reply, error) {
 	return Reply{Status(status), list[1:]}, nil
 }
 
-// Value is the i-th value behind the status as go-redis has it, or nil.
+// Unannounced returns why an announcement failed, or "" if it did not. It reads {1, error}, the
+// reply of all scripts that free something and tell the waiters: release, leave, force,
+// fair_release, sem_release, sem_set, election_announce, election_release and those of the
+// read-write lock.
+func (r Reply) Unannounced() string { return r.text(0) }
+
+// LateTime returns the server's time in microseconds as decimal text. It reads {-2, time}, the
+// reply [Late] of every script that has one.
+func (r Reply) LateTime() string { return r.text(0) }
+
+// Value returns the i-th value behind the status as go-redis has it, or nil. It is for tests that
+// compare whole replies.
 func (r Reply) Value(i int) any {
 	if i < len(r.values) {
 		return r.values[i]
@@ -55,8 +72,12 @@ func (r Reply) Value(i int) any {
 	return nil
 }
 
-// Int is the i-th value behind the status, or 0 if that is no integer.
-func (r Reply) Int(i int) int64 {
+// Text returns the i-th value behind the status, or "" if that is not a string. Prefer the methods
+// that name what they read.
+func (r Reply) Text(i int) string { return r.text(i) }
+
+// number returns the i-th value behind the status, or 0 if that is not an integer.
+func (r Reply) number(i int) int64 {
 	if i < len(r.values) {
 		if n, ok := r.values[i].(int64); ok {
 			return n
@@ -65,8 +86,8 @@ func (r Reply) Int(i int) int64 {
 	return 0
 }
 
-// Text is the i-th value behind the status, or "" if that is no string.
-func (r Reply) Text(i int) string {
+// text returns the i-th value behind the status, or "" if that is not a string.
+func (r Reply) text(i int) string {
 	if i < len(r.values) {
 		if s, ok := r.values[i].(string); ok {
 			return s
@@ -75,12 +96,25 @@ func (r Reply) Text(i int) string {
 	return ""
 }
 
-// Texts are the strings from the i-th value on.
-func (r Reply) Texts(i int) (list []string) {
+// texts returns the strings from the i-th value on.
+func (r Reply) texts(i int) (list []string) {
 	for ; i < len(r.values); i++ {
-		list = append(list, r.Text(i))
+		list = append(list, r.text(i))
 	}
 	return list
+}
+
+// token returns the fencing token in the i-th value, or 0 if that is not decimal text.
+func (r Reply) token(i int) uint64 {
+	n, _ := strconv.ParseUint(r.text(i), 10, 64)
+	return n
+}
+
+// count returns the hold count in the i-th value, or 0 if that is not decimal text: the value of
+// somebody else's field need not be a number.
+func (r Reply) count(i int) int {
+	n, _ := strconv.Atoi(r.text(i))
+	return n
 }
 
 // Result is the outcome of one call of a batch.

@@ -19,7 +19,8 @@ import (
 //go:embed *.lua part/*.lua
 var files embed.FS
 
-// The scripts. See the header of each file for its keys, arguments and replies.
+// The scripts. See the header of each file for its keys, arguments and replies. The methods of
+// [Reply] decode the replies.
 var (
 	Acquire = load("acquire", 2)
 	// HeadStart is Acquire by one who needs a head start, or has given one.

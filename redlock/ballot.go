@@ -88,14 +88,6 @@ func (b *ballot) look() question {
 	return question{call: func(int64) lua.Call { return b.q.voter.State() }, looks: true}
 }
 
-// stateAsVote is the vote of a master of which the state is known, for one who does not hold the lock.
-func stateAsVote(state lua.Reply) lua.Reply {
-	if state.Status != lua.Done {
-		return lua.NewReply(lua.Gone)
-	}
-	return lua.NewReply(lua.Denied, state.Int(2), state.Text(0), state.Text(3))
-}
-
 // stand is the question that asks masters to grant the lock, or to agree to a token.
 func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
 	b.longer(lease)
@@ -226,7 +218,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 		call := what.call(0)
 		a.sent, a.script = suspend.System.Now(), call.Script()
 		if a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call); what.looks && a.err == nil {
-			a.reply = stateAsVote(a.reply)
+			a.reply = lua.VoteOfState(a.reply)
 		}
 		return a
 	}
@@ -250,10 +242,10 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	switch {
 	case a.err != nil:
 	case a.reply.Status == lua.Late: // the reply does not say who holds the lock
-		k.Refused(a.sent, a.reply.Text(0))
+		k.Refused(a.sent, a.reply.LateTime())
 		a.err = remote.ErrLate
 	default:
-		k.Saw(a.sent, a.reply.Text(3))
+		k.Saw(a.sent, a.reply.Vote().Time)
 	}
 	return a
 }
@@ -307,7 +299,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		b.trackLocked(i, what, a)
 		vote.held = a.holds()
 		vote.granted = vote.granted || vote.held
-		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Int(1) == 1)
+		vote.counts = vote.counts && vote.held && (!what.grants || a.reply.Vote().Again)
 		a.counts = vote.counts
 	}
 	sent := false

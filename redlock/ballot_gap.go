@@ -64,7 +64,7 @@ type gap struct {
 // answer is noted.
 func (b *ballot) trackLocked(i int, what question, a *answer) {
 	v := &b.votes[i]
-	fresh := a.holds() && what.grants && a.reply.Int(1) == 0
+	fresh := a.holds() && what.grants && a.reply.Vote().Fresh
 	if v.held && v.open.IsZero() && (fresh || a.refuses()) && !v.given { // otherwise we may have released it
 		v.open = v.seen
 	}
@@ -78,7 +78,7 @@ func (b *ballot) trackLocked(i int, what question, a *answer) {
 		v.seen = a.sent
 	}
 	if what.grants {
-		v.token = max(v.token, number(a.reply.Text(0)))
+		v.token = max(v.token, number(a.reply.Vote().Token))
 	}
 	if a.run != nil {
 		v.run = a.run.ID
@@ -87,7 +87,7 @@ func (b *ballot) trackLocked(i int, what question, a *answer) {
 
 // closeLocked ends a gap: the master holds the lock for us again, or for the first time.
 func (b *ballot) closeLocked(v *vote, fresh bool, a *answer) {
-	from, last := v.open, number(a.reply.Text(2))
+	from, last := v.open, number(a.reply.Vote().Last)
 	v.open = time.Time{}
 	now, again := time.Now(), v.gap.again
 	switch {
@@ -139,7 +139,7 @@ func (b *ballot) begin(p *tally) {
 	b.won = now
 	for i := range b.votes {
 		if a := &p.answers[i]; a.counts {
-			b.before = max(b.before, number(a.reply.Text(2)))
+			b.before = max(b.before, number(a.reply.Vote().Last))
 		}
 		if v := &b.votes[i]; !v.held && v.open.IsZero() {
 			v.open = now

@@ -28,7 +28,7 @@ func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudge
 	}
 	o := b.Release(ctx, budget, engine.Nothing)
 	if o.Err == nil && o.Reply.Status == lua.Done {
-		o.Reply = lua.NewReply(lua.Denied, int64(others), o.Reply.Text(0))
+		o.Reply = lua.PassReply{Listeners: int64(others), Unannounced: o.Reply.Unannounced()}.Reply(lua.Denied)
 	}
 	return o
 }
@@ -87,8 +87,8 @@ func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) r
 	if b.overtaken(none) {
 		return b.gone(nil)
 	}
-	return remote.Outcome{Sent: e.sent, Reply: lua.NewReply(lua.Done, strconv.FormatUint(e.first, 10),
-		strconv.FormatUint(last, 10))}
+	kept := lua.PassReply{First: strconv.FormatUint(e.first, 10), Last: strconv.FormatUint(last, 10)}
+	return remote.Outcome{Sent: e.sent, Reply: kept.Reply(lua.Done)}
 }
 
 func numSub(ctx context.Context, c *engine.Client, channel string) (counts map[string]int64, err error) {

@@ -141,7 +141,7 @@ func (b *ballot) Release(ctx context.Context, budget remote.SharedBudget, rest f
 		}
 		a := <-answers
 		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.Stray || a.Unsent)}
-		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Text(0) != "") {
+		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Unannounced() != "") {
 			reply = a.Reply // the reply of a master that announced the release, if there is one
 		}
 	}

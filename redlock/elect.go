@@ -201,11 +201,11 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 		if !a.counts {
 			continue
 		}
-		token, err := strconv.ParseUint(a.reply.Text(0), 10, 64)
-		known, err2 := strconv.ParseUint(a.reply.Text(2), 10, 64)
+		r := a.reply.Vote()
+		token, err := strconv.ParseUint(r.Token, 10, 64)
+		known, err2 := strconv.ParseUint(r.Last, 10, 64)
 		if err != nil || err2 != nil {
-			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", a.reply.Text(0),
-				a.reply.Text(2))
+			e.err = fmt.Errorf("a master granted the lock with tokens that are no numbers: %q, %q", r.Token, r.Last)
 			return
 		}
 		e.first = max(e.first, known+1)
@@ -255,7 +255,7 @@ func (e *election) passing() bool {
 // tell makes a token known to a majority.
 func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) bool {
 	p, text := e.q.newTally(), strconv.FormatUint(token, 10)
-	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Text(0) == text }) }
+	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Vote().Token == text }) }
 	e.ask(ctx, e.stand(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
 	if agreed() < e.q.need {
 		e.err = &quorumError{e.q, p, agreed()}
@@ -287,7 +287,7 @@ func (e *election) recentlyStarted(p *tally) bool {
 func (e *election) contested(p *tally) bool {
 	answered := p.count(func(a *answer) bool { return a.err == nil })
 	for _, rival := range p.rivals() {
-		forgot := func(a *answer) bool { return a.counts && a.reply.Text(2) != rival.token }
+		forgot := func(a *answer) bool { return a.counts && a.reply.Vote().Last != rival.token }
 		if p.count(forgot) > 0 && rival.masters+1+len(p.answers)-answered >= e.q.need {
 			p.doubt(forgot, rival.owner)
 			return true
@@ -326,7 +326,7 @@ func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {
 		if a := &p.answers[i]; a.refuses() {
-			left = min(left, lookAgain(remote.Remaining(a.reply.Int(0))))
+			left = min(left, lookAgain(remote.Remaining(a.reply.Vote().Millis)))
 		}
 	}
 	list := p.rivals()

@@ -59,7 +59,7 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 		if m.Err = a.err; m.Err != nil {
 			continue
 		}
-		m.State, a.said = holdfast.State(engine.StateIn(a.reply, false)), "free"
+		m.State, a.said = holdfast.State(engine.StateIn(a.reply.State(), false)), "free"
 		if m.Owner != "" {
 			a.said = heldBy(m.Owner)
 		}
@@ -150,7 +150,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	case answered < q.need:
 		return false, q.undecided(ctx, p, who.agreed, engine.Reads)
 	case !remote.IsOwner(who.owner):
-		why := remote.InTheWay(p.answers[who.at[0]].reply.Int(2), who.owner).Text(0)
+		why := remote.InTheWay(p.answers[who.at[0]].reply.State().Millis, who.owner).Text(0)
 		return false, panics.Repanic(errors.New("not released: " + why))
 	}
 	released := q.each(ctx, func(i int) lua.Call {
@@ -159,7 +159,7 @@ func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 		}
 		// The owner's name as this master has it: if the owner has left the lock, see
 		// [engine.HoldAtLeast], some masters may not know that.
-		return q.voter.Force(p.answers[i].reply.Text(0), b.Client.Server().Publish, seen)
+		return q.voter.Force(p.answers[i].reply.State().Owner, b.Client.Server().Publish, seen)
 	})
 	return q.forced(ctx, released)
 }
@@ -176,7 +176,7 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 		}
 		free++
 		a.said = "released"
-		switch words := a.reply.Text(0); {
+		switch words := a.reply.Unannounced(); {
 		case a.reply.Status != lua.Done:
 			a.said = "not held"
 		case words != "":

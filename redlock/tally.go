@@ -54,7 +54,7 @@ func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.D
 
 // holder is the owner that holds the lock according to a refusal. If that owner has left the lock,
 // its name is different at masters that know this; holder makes it the same.
-func (a *answer) holder() string { return remote.OwnerIn(a.reply.Text(1)) }
+func (a *answer) holder() string { return remote.OwnerIn(a.reply.Vote().Owner) }
 
 // heldBy is what is said of an owner. What is none is somebody else's text.
 func heldBy(owner string) string {
@@ -126,10 +126,10 @@ func (p *tally) rivals() (list []rival) {
 		at := slices.IndexFunc(list, func(r rival) bool { return r.owner == a.holder() })
 		if at < 0 {
 			at = len(list)
-			list = append(list, rival{owner: a.holder(), token: a.reply.Text(2), left: -1})
+			list = append(list, rival{owner: a.holder(), token: a.reply.Vote().Last, left: -1})
 		}
 		list[at].masters++
-		list[at].left = max(list[at].left, remote.Remaining(a.reply.Int(0)))
+		list[at].left = max(list[at].left, remote.Remaining(a.reply.Vote().Millis))
 	}
 	return list
 }

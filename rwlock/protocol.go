@@ -57,7 +57,9 @@ var (
 func (writing) Side() string { return "" }
 
 // Places is [kind.Placer.Places]: a writer that waits keeps new readers out.
-func (writing) Places() kind.Places { return kind.Places{Fields: 2, Longest: place, Kept: place} }
+func (writing) Places() kind.Places {
+	return kind.Places{Refusal: lua.Reply.RwRefusal, Longest: place, Kept: place}
+}
 
 func (p writing) Acquire(a kind.Ask) lua.Call {
 	var kept any = "0"
@@ -100,7 +102,7 @@ var (
 func (reading) Side() string { return kind.Reading }
 
 // Places is [kind.Placer.Places]: a reader has no place, but a ticket. A writer looks in good time anyway, to keep its place.
-func (reading) Places() kind.Places { return kind.Places{Fields: 2, Ticket: 1, Foreign: looks} }
+func (reading) Places() kind.Places { return kind.Places{Refusal: lua.Reply.RwRefusal, Foreign: looks} }
 
 func (p reading) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)

@@ -2,7 +2,6 @@ package rwlock
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,31 +32,23 @@ func (m *RWMutex) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, m.fail("state", err)
 	}
-	s := stateIn(o.Reply)
+	s := stateIn(o.Reply.RwState())
 	for i := range s.Holders {
 		s.Holders[i].Owner = remote.OwnerIn(s.Holders[i].Owner)
 	}
 	return s, nil
 }
 
-// stateIn reads a reply of the script rw_state. Owners are as the server has them.
-func stateIn(r lua.Reply) (s State) {
-	if r.Status != lua.Done {
-		s.Token, _ = strconv.ParseUint(r.Text(0), 10, 64)
-		s.Waiters = int(r.Int(1))
-		return s
-	}
-	s.Writing = r.Text(0) == "write"
-	s.Token, _ = strconv.ParseUint(r.Text(2), 10, 64)
-	s.Waiters = int(r.Int(3))
-	for i := 4; r.Value(i) != nil; i += 3 {
-		owner, writes := strings.CutSuffix(r.Text(i), writes)
-		if writes != s.Writing {
+// stateIn is what the server's answer says. Owners are as the server has them.
+func stateIn(r lua.RwStateReply) State {
+	s := State{Writing: r.Writing, Token: r.Token, Waiters: r.Waiters}
+	for _, h := range r.Holders {
+		owner, writes := strings.CutSuffix(h.Field, writes)
+		if writes != r.Writing {
 			continue // the one who writes reads, too
 		}
-		count, _ := strconv.Atoi(r.Text(i + 1))
-		left := time.Duration(max(r.Int(i+2), 0)) * time.Millisecond
-		s.Holders = append(s.Holders, holdfast.Holder{Owner: owner, Count: count, Remaining: left})
+		left := time.Duration(max(h.Millis, 0)) * time.Millisecond
+		s.Holders = append(s.Holders, holdfast.Holder{Owner: owner, Count: h.Count, Remaining: left})
 	}
 	return s
 }
@@ -80,7 +71,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	seen, err := m.ask(ctx)
-	state := stateIn(seen.Reply)
+	state := stateIn(seen.Reply.RwState())
 	if err != nil || len(state.Holders) == 0 {
 		return false, m.fail("force unlock", err)
 	}
@@ -99,7 +90,7 @@ func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	}
 	m.write.RenewNow()
 	m.read.RenewNow()
-	if refused := o.Reply.Text(0); refused != "" {
+	if refused := o.Reply.Unannounced(); refused != "" {
 		return true, m.fail("force unlock", engine.Unheard(m.write, refused))
 	}
 	return o.Reply.Status == lua.Done || o.Stray, nil

@@ -196,8 +196,8 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	o, err := s.base.Query(ctx, engine.Changes, func(publish string) lua.Call {
 		return s.wire.set(permits, publish, c.Server().Clock.Limit(), this, more)
 	})
-	if err == nil && o.Reply.Text(0) != "" {
-		err = engine.Unheard(s.base, o.Reply.Text(0))
+	if refused := o.Reply.Unannounced(); err == nil && refused != "" {
+		err = engine.Unheard(s.base, refused)
 	}
 	return s.fail(op, err)
 }

@@ -38,20 +38,20 @@ func (s *Semaphore) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, s.fail(op, err)
 	}
-	return stateIn(o.Reply), nil
+	return stateIn(o.Reply.SemState()), nil
 }
 
 // longest is what remains of a lease that has no end, or of which a Duration could not say more.
 const longest = time.Duration(1<<63 - 1)
 
-// stateIn reads a reply of the script sem_state.
-func stateIn(r lua.Reply) State {
-	s := State{Permits: int(r.Int(0)), Free: int(r.Int(1)), Waiters: int(r.Int(2))}
+// stateIn is what the server's answer says.
+func stateIn(r lua.SemStateReply) State {
+	s := State{Permits: r.Permits, Free: r.Free, Waiters: r.Waiters}
 	at := make(map[string]int)
-	for i := 3; r.Value(i) != nil; i += 2 {
-		owner, left := ownerOf(r.Text(i)), longest
-		if ms := r.Int(i + 1); ms < longest.Milliseconds() {
-			left = time.Duration(max(ms, 0)) * time.Millisecond
+	for _, permit := range r.Out {
+		owner, left := ownerOf(permit.Name), longest
+		if permit.Millis < longest.Milliseconds() {
+			left = time.Duration(max(permit.Millis, 0)) * time.Millisecond
 		}
 		if h, known := at[owner]; known {
 			s.Holders[h].Count++

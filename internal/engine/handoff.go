@@ -103,9 +103,10 @@ func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended boo
 	case o.Reply.Status == lua.Gone && !o.Stray:
 		return true, g.gone()
 	}
+	r := o.Reply.Pass()
 	g.mu.Lock()
-	g.yielded = max(int(o.Reply.Int(0)), 1) // where it is not known how many listen, somebody may
-	g.longest = time.Duration(o.Reply.Int(2)) * time.Millisecond
+	g.yielded = max(int(r.Listeners), 1) // where it is not known how many listen, somebody may
+	g.longest = time.Duration(r.HeadStart) * time.Millisecond
 	g.mu.Unlock()
 	g.finish(errs.ErrReleased, o.Stray)
 	if lost != nil {
@@ -113,8 +114,8 @@ func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended boo
 	}
 	if o.Reply.Status == lua.Denied {
 		c.hub.Unlinger(b.wire.Channel()) // if it was our own subscription that was counted, the next time it is not
-		if o.Reply.Text(1) != "" {
-			return true, unannounced(b, o.Reply.Text(1))
+		if r.Unannounced != "" {
+			return true, unannounced(b, r.Unannounced)
 		}
 	}
 	return true, nil
@@ -123,8 +124,9 @@ func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended boo
 // kept goes on after the server has kept the lock for this client.
 func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 	t := g.tenure
-	first, err := strconv.ParseUint(o.Reply.Text(0), 10, 64)
-	last, err2 := strconv.ParseUint(o.Reply.Text(1), 10, 64)
+	r := o.Reply.Pass()
+	first, err := strconv.ParseUint(r.First, 10, 64)
+	last, err2 := strconv.ParseUint(r.Last, 10, 64)
 	if err != nil || err2 != nil || !g.base.Dog.Confirm(&t.watch, o.Sent, g.lease, true) {
 		return false, nil // released like any other
 	}

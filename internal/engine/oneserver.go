@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -325,8 +324,8 @@ func (f *field) outcome(wait context.Context, place bool, o remote.Outcome) Resu
 	if n.By.String {
 		n.Again = min(n.Again, remote.Spread(stringPoll))
 	}
-	if i := s.places.Ticket; i > 0 && f.ticket == "" {
-		f.ticket = o.Reply.Text(i)
+	if f.ticket == "" {
+		f.ticket = s.places.Refusal(o.Reply).Ticket
 	}
 	return n
 }
@@ -350,14 +349,15 @@ func (f *field) result(wait context.Context, o remote.Outcome) Result {
 	case o.Err != nil:
 		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
 	case o.Reply.Status == lua.Denied:
-		by := remote.RefusedBy(o.Reply, f.server.places.Fields)
+		by := remote.RefusedBy(f.server.places.Refusal(o.Reply))
 		return Result{Refused: true, Sent: o.Sent, By: by, Again: f.server.base.recheck(by.Left)}
 	}
 	if cause := f.server.base.Over(wait); cause != nil {
 		f.MarkStray()
 		return Result{Left: cause}
 	}
-	return Result{Granted: true, Sent: o.Sent, Token: o.Reply.Text(0), Last: o.Reply.Text(1)}
+	r := o.Reply.Grant()
+	return Result{Granted: true, Sent: o.Sent, Token: r.Token, Last: r.Last}
 }
 
 // noteClock notes the server's time where the answer to an acquisition has it.
@@ -369,9 +369,9 @@ func (s *oneServer) noteClock(o remote.Outcome) {
 	switch {
 	case o.Err != nil:
 	case o.Reply.Status == lua.Done:
-		k.Saw(o.Sent, cmp.Or(o.Reply.Text(2), o.Reply.Text(0)))
-	case s.places.Clock > 0:
-		k.Saw(o.Sent, o.Reply.Text(s.places.Clock))
+		k.Saw(o.Sent, o.Reply.Grant().Time)
+	case s.places.Clock:
+		k.Saw(o.Sent, s.places.Refusal(o.Reply).Time)
 	}
 }
 

@@ -176,8 +176,8 @@ func (g *grant) release(ctx context.Context, budget remote.SharedBudget) error {
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone && !o.Stray:
 		return errs.Both(errs.ErrLost, g.notHeld())
-	case o.Reply.Text(0) != "":
-		return unannounced(g.base, o.Reply.Text(0))
+	case o.Reply.Unannounced() != "":
+		return unannounced(g.base, o.Reply.Unannounced())
 	}
 	return nil
 }

@@ -37,27 +37,24 @@ func (b *Lock) State(ctx context.Context) (State, error) {
 	if err != nil {
 		return State{}, err
 	}
-	if r := o.Reply; r.Status == lua.Done {
-		if err := remote.InTheWay(r.Int(2), r.Text(0)).Mistake(b.Key.Name); err != nil {
+	r := o.Reply.State()
+	if o.Reply.Status == lua.Done {
+		if err := remote.InTheWay(r.Millis, r.Owner).Mistake(b.Key.Name); err != nil {
 			return State{}, err
 		}
 	}
 	_, queues := b.protocol.(kind.Queuer)
-	return StateIn(o.Reply, queues), nil
+	return StateIn(r, queues), nil
 }
 
-// StateIn reads the answer to the question for the state.
-func StateIn(r lua.Reply, queues bool) (s State) {
-	at := 0 // of the token
-	if r.Status == lua.Done {
-		count, _ := strconv.Atoi(r.Text(1)) // a foreign field need not be a number; it holds the lock all the same
-		s.Owner, s.Count, s.Remaining = remote.OwnerIn(r.Text(0)), count, time.Duration(r.Int(2))*time.Millisecond
-		at = 3
+// StateIn is what the server's answer to the question for the state says. Only a kind that queues has waiters.
+func StateIn(r lua.StateReply, queues bool) State {
+	s := State{
+		Owner: remote.OwnerIn(r.Owner), Count: r.Count, Remaining: time.Duration(r.Millis) * time.Millisecond,
+		Token: r.Token, Waiters: -1,
 	}
-	s.Token, _ = strconv.ParseUint(r.Text(at), 10, 64)
-	s.Waiters = -1
 	if queues {
-		s.Waiters = int(r.Int(at + 1))
+		s.Waiters = r.Waiters
 	}
 	return s
 }
@@ -78,17 +75,17 @@ func (b *Lock) ForceUnlock(ctx context.Context) (bool, error) {
 	if err != nil || state.Reply.Status != lua.Done {
 		return false, err
 	}
-	owner := state.Reply.Text(0)
-	if !remote.IsOwner(owner) {
-		return false, panics.Repanic(errors.New("not released: " + remote.InTheWay(state.Reply.Int(2), owner).Text(0)))
+	seen := state.Reply.State()
+	if !remote.IsOwner(seen.Owner) {
+		return false, panics.Repanic(errors.New("not released: " + remote.InTheWay(seen.Millis, seen.Owner).Text(0)))
 	}
-	released, err := b.Query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(owner, publish) })
+	released, err := b.Query(ctx, Changes, func(publish string) lua.Call { return b.wire.Release(seen.Owner, publish) })
 	if err != nil {
 		return false, err
 	}
 	b.RenewNow()
-	b.recall(ctx, owner)
-	if refused := released.Reply.Text(0); refused != "" {
+	b.recall(ctx, seen.Owner)
+	if refused := released.Reply.Unannounced(); refused != "" {
 		return true, Unheard(b, refused)
 	}
 	return true, nil

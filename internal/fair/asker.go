@@ -376,9 +376,10 @@ func (q *inquiry) giveBack() {
 func (p *waiter) deniedLocked(q *inquiry) {
 	o, l := &q.effort.Outcome, p.list
 	p.asking = nil
-	by := remote.RefusedBy(o.Reply, places.Fields)
+	r := o.Reply.QueueRefusal()
+	by := remote.RefusedBy(r)
 	l.note.Hear(o.Sent, by)
-	l.endsLocked(o.Sent, o.Reply.Int(0))
+	l.endsLocked(o.Sent, r.Millis)
 	if by.Stays {
 		p.result = o
 		p.wakeLocked()
@@ -388,8 +389,8 @@ func (p *waiter) deniedLocked(q *inquiry) {
 		if p.refusedAt == 0 {
 			l.placed++
 		}
-		p.refusedAt = l.syncLocked(o.Sent, o.Reply.Text(places.Clock))
-		p.foreign = o.Reply.Int(2) == 1
+		p.refusedAt = l.syncLocked(o.Sent, r.Time)
+		p.foreign = r.Foreign
 	}
 	if p.look || p.handed != nil || p.entering || p.foreign && p.own == nil {
 		p.wakeLocked()

@@ -48,9 +48,8 @@ type Protocol struct {
 
 var _ Queuer = (*Protocol)(nil)
 
-// places is the result of [kind.Queuer.Places]. A refusal has the milliseconds left to the holder,
-// the server's time, and whether Redisson may call this owner next; then the fields.
-var places = kind.Places{Longest: longestPlace, Fields: 3, Clock: 1}
+// places is the result of [kind.Queuer.Places].
+var places = kind.Places{Longest: longestPlace, Refusal: lua.Reply.QueueRefusal, Clock: true}
 
 // NewProtocol is for the lock called name of a kind.
 func NewProtocol(kind, name string) *Protocol {

@@ -342,7 +342,7 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 			polls[i].list.note.Failed().Store(&why)
 			continue
 		}
-		ls.apply(polls[i], sent, result.Reply)
+		ls.apply(polls[i], sent, result.Reply.Poll())
 	}
 	if cluster := ls.client.Server().Cluster; silent && cluster != nil {
 		cluster.ReloadState(ls.client.Context())
@@ -351,32 +351,32 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 
 // apply wakes the waiters that the reply to a poll concerns: the one that was handed the lock, and
 // those that have no place any more.
-func (ls *waitlists) apply(p poll, sent time.Time, r lua.Reply) {
-	l, missing := p.list, r.Texts(6)
+func (ls *waitlists) apply(p poll, sent time.Time, r lua.PollReply) {
+	l := p.list
 	ls.mu.Lock()
-	l.syncLocked(sent, r.Text(1))
-	if holder := r.Text(2); holder != "" {
-		l.note.Hear(sent, remote.InTheWay(r.Int(0), holder))
+	l.syncLocked(sent, r.Time)
+	if r.Holder != "" {
+		l.note.Hear(sent, remote.InTheWay(r.Millis, r.Holder))
 	} else {
 		l.note.Free(sent)
 	}
-	for _, owner := range append(missing, r.Text(2)) {
+	for _, owner := range append(r.Missing, r.Holder) {
 		if p := l.waiters[owner]; p != nil {
 			p.signalLocked()
 		}
 	}
-	l.far = r.Int(5) == 1
-	if p.probes && len(missing) > 0 && missing[0] != r.Text(2) && len(l.waiters) > 1 {
+	l.far = r.Far
+	if p.probes && len(r.Missing) > 0 && r.Missing[0] != r.Holder && len(l.waiters) > 1 {
 		l.lost, l.due = true, sent
 	}
-	l.endsLocked(sent, r.Int(0))
+	l.endsLocked(sent, r.Millis)
 	// We are subscribed, but not at the lock's server: the lock has moved to another server, and
 	// the old one did not close our connection.
-	deaf := p.confirmed && l.confirmed && r.Int(4) == 0 && sent.Sub(l.doubted) > doubtGap
+	deaf := p.confirmed && l.confirmed && r.Listeners == 0 && sent.Sub(l.doubted) > doubtGap
 	if deaf {
 		l.doubted = sent
 	}
-	caller, old := r.Text(3), l.called
+	caller, old := r.Called, l.called
 	same := caller == l.caller || ls.lists[l.server.base.Key] != l
 	ls.mu.Unlock()
 	if deaf {

@@ -86,14 +86,10 @@ type Places struct {
 	// Longest is for how long a place may count that nobody asks for any more. Who gives one back
 	// goes on until then.
 	Longest time.Duration
-	// Fields is where a refusal has the fields of the hash: as many parts before it are not about
-	// them.
-	Fields int
-	// Clock is where a refusal has the server's time, in microseconds. Zero: nowhere.
-	Clock int
-	// Ticket is where a refusal has a text that the later attempts of the same request bring along.
-	// Zero: nowhere.
-	Ticket int
+	// Refusal decodes the refusal of Acquire.
+	Refusal func(lua.Reply) lua.Refusal
+	// Clock says that a refusal has the server's time.
+	Clock bool
 	// Foreign is after how long at most who was refused because of a client of another library looks
 	// again: such clients do not announce all that lets others in. Zero: when the lease ends.
 	Foreign time.Duration
@@ -103,7 +99,7 @@ type Places struct {
 }
 
 // NoPlaces is for a protocol that is no [Queuer].
-var NoPlaces = Places{Fields: 1}
+var NoPlaces = Places{Refusal: lua.Reply.Refusal}
 
 // Hander is the protocol of a kind whose locks are handed on within a client.
 type Hander interface {

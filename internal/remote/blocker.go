@@ -114,27 +114,23 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	return b
 }
 
-// RefusedBy makes a Blocker of a refusal. The reply begins with the milliseconds that are left.
-// From i on it has the fields of the hash, or what replaces them.
-func RefusedBy(r lua.Reply, i int) Blocker {
-	if r.Int(i) == -2 {
-		return Blocker{Left: Remaining(r.Int(0)), Owner: r.Text(i + 1), Waits: true}
+// RefusedBy makes a Blocker of a refusal.
+func RefusedBy(r lua.Refusal) Blocker {
+	if r.Waits {
+		return Blocker{Left: Remaining(r.Millis), Owner: r.Writer, Waits: true}
 	}
-	if r.Int(i) == -1 {
-		b := InTheWay(r.Int(0))
+	b := InTheWay(r.Millis, r.Fields()...)
+	switch {
+	case r.String:
 		b.String, b.foreign = true, "holds a string, as the locks of other libraries do"
 		if b.endless {
 			b.foreign += "; if that is no lock, choose another name"
 		}
-		return b
-	}
-	if n := r.Int(i); n > 0 {
-		b := InTheWay(r.Int(0))
+	case r.Many > 0:
 		b.Stays = b.endless
-		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, n)
-		return b
+		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, r.Many)
 	}
-	return InTheWay(r.Int(0), r.Texts(i)...)
+	return b
 }
 
 // Mistake returns the error that the name of the lock is the key of something else. It is nil if

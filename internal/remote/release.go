@@ -38,7 +38,7 @@ func IsTaken(err error) bool {
 //
 // shared says that several owners have the lock at once. Then only the tokens count, also those of
 // permits.
-func (s *Session) Taken(ctx context.Context, at *Server, name, owner string, last uint64, shared bool,
+func (s *Session) Taken(ctx context.Context, at *Server, name, owner string, own uint64, shared bool,
 	budget SharedBudget) error {
 	k := keys.For(name)
 	call := lua.Taken.Call(k.Token, k.Name, owner)
@@ -46,14 +46,14 @@ func (s *Session) Taken(ctx context.Context, at *Server, name, owner string, las
 		call = lua.TakenShared.Call(k.Token, owner)
 	}
 	o := s.Detached(ctx, at, func(bool) lua.Call { return call }, budget)
-	token := o.Reply.Text(0)
+	last := o.Reply.Taken()
 	switch {
 	case o.Err != nil:
 		return o.Err
-	case o.Reply.Int(1) != 0:
+	case last.Others:
 		return &takenError{"another owner had the lock"}
-	case token != strconv.FormatUint(last, 10):
-		return &takenError{fmt.Sprintf("the last token was %.20q, and not %d", token, last)}
+	case last.Token != strconv.FormatUint(own, 10):
+		return &takenError{fmt.Sprintf("the last token was %.20q, and not %d", last.Token, own)}
 	}
 	return nil
 }

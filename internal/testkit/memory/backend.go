@@ -196,9 +196,9 @@ func (e *entry) Pass(_ context.Context, _ remote.SharedBudget, lease time.Durati
 		switch {
 		case !holds:
 		case ears > 0:
-			o.Reply = lua.NewReply(lua.Denied, int64(ears))
+			o.Reply = lua.PassReply{Listeners: int64(ears)}.Reply(lua.Denied)
 		default:
-			o.Reply = lua.NewReply(lua.Done, strconv.FormatUint(first, 10), strconv.FormatUint(last, 10))
+			o.Reply = lua.PassReply{First: strconv.FormatUint(first, 10), Last: strconv.FormatUint(last, 10)}.Reply(lua.Done)
 		}
 		return o
 	})

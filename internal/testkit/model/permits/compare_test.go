@@ -53,12 +53,13 @@ func (h *history) comparePoll(want *answer, got lua.Reply, asked []uint8) {
 	if want.foreign {
 		called = "redisson"
 	}
-	told := got.Texts(6)
+	reply := got.Poll()
+	told := reply.Missing
 	first := slices.Clone(told[:min(len(given), len(told))])
 	if len(first) == 0 {
-		h.compareWho("poll", want.left, got.Text(2))
+		h.compareWho("poll", want.left, reply.Holder)
 	} else {
-		h.Same("poll", first[0], got.Text(2))
+		h.Same("poll", first[0], reply.Holder)
 	}
 	slices.Sort(first)
 	slices.Sort(given)

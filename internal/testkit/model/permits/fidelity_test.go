@@ -125,7 +125,8 @@ func (h *history) Step() string {
 	got, branch := h.Execute(&c)
 	switch {
 	case got.Status == lua.Denied:
-		h.compareWho(c.What, want.left, got.Text(3))
+		who, _ := got.Value(3).(string)
+		h.compareWho(c.What, want.left, who)
 	case c.What == "poll":
 		h.comparePoll(&want, got, asked)
 	}

@@ -106,7 +106,7 @@ func (h *history) Step() string {
 	}
 	got := h.Run(what, call, want.status, values...)
 	if n < 20 && want.status == lua.Denied && got.Status == lua.Denied {
-		h.compareTicket(want.ticket, got.Text(1))
+		h.compareTicket(want.ticket, got.RwRefusal().Ticket)
 	}
 	told := want.told && h.listening
 	if h.HearIf(told, what, h.at.Channel, "1"); told {

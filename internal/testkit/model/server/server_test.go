@@ -152,9 +152,9 @@ func (h *history) acquire(id, lease uint8, again bool, ms, tokenMS int64) string
 		return told(what, a)
 	}
 	got := h.Run(what, call, a.Status, fidelity.Token(a.Token))
-	last := got.Text(1)
-	if got.Text(2) != "" || a.To == a.Token { // the token once more, or nothing, and the time
-		last = got.Text(0)
+	last := got.Grant().Last
+	if a.To == a.Token { // the token once more, or nothing
+		last = got.Grant().Token
 	}
 	h.Same(what, fidelity.Token(a.To), last)
 	return told(what, a)
