@@ -66,11 +66,14 @@ func TestDecoders(t *testing.T) {
 		{"refusal", NewReply(Denied, num(50)), refused(Refusal{Millis: 50})},
 		{"refusal", NewReply(Denied, num(50), num(5)), refused(Refusal{Millis: 50, Many: 5})},
 		{"refusal", NewReply(Denied, num(50), num(-1)), refused(Refusal{Millis: 50, String: true})},
-		{"queue refusal", NewReply(Denied, num(50), "123", num(1), "a"), refused(Refusal{Millis: 50, Time: "123", Foreign: true}, "a")},
+		{"queue refusal", NewReply(Denied, num(50), "123", num(1), "a"),
+			refused(Refusal{Millis: 50, Time: "123", Foreign: true}, "a")},
 		{"queue refusal", NewReply(Denied, num(50), "123", num(0)), refused(Refusal{Millis: 50, Time: "123"})},
-		{"queue refusal", NewReply(Denied, num(50), "123", num(0), num(5)), refused(Refusal{Millis: 50, Time: "123", Many: 5})},
+		{"queue refusal", NewReply(Denied, num(50), "123", num(0), num(5)),
+			refused(Refusal{Millis: 50, Time: "123", Many: 5})},
 		{"rw refusal", NewReply(Denied, num(50), "9", "a"), refused(Refusal{Millis: 50, Ticket: "9"}, "a")},
-		{"rw refusal", NewReply(Denied, num(50), "9", num(-2), "a"), refused(Refusal{Millis: 50, Ticket: "9", Waits: true, Writer: "a"})},
+		{"rw refusal", NewReply(Denied, num(50), "9", num(-2), "a"),
+			refused(Refusal{Millis: 50, Ticket: "9", Waits: true, Writer: "a"})},
 		{"rw refusal", NewReply(Denied, num(50), "", num(5)), refused(Refusal{Millis: 50, Many: 5})},
 
 		{"pass", NewReply(Done, "7", "9"), PassReply{First: "7", Last: "9"}},
@@ -97,8 +100,12 @@ func TestDecoders(t *testing.T) {
 		{"fence", NewReply(Denied, "7"), FenceReply{Last: "7"}},
 
 		{"poll", NewReply(Done, num(50), "123", "a", "b", num(-1), num(1), "c", "d"),
-			PollReply{Millis: 50, Time: "123", Holder: "a", Called: "b", Listeners: -1, Far: true, Missing: []string{"c", "d"}}},
-		{"poll", NewReply(Done, num(-2), "123", "", "", num(1), num(0)), PollReply{Millis: -2, Time: "123", Listeners: 1}},
+			PollReply{
+				Millis: 50, Time: "123", Holder: "a", Called: "b", Listeners: -1, Far: true,
+				Missing: []string{"c", "d"},
+			}},
+		{"poll", NewReply(Done, num(-2), "123", "", "", num(1), num(0)),
+			PollReply{Millis: -2, Time: "123", Listeners: 1}},
 
 		{"sem_state", NewReply(Done, num(3), num(1), num(2), "a", num(50), "a/2", num(60)),
 			SemStateReply{Permits: 3, Free: 1, Waiters: 2, Out: []Permit{{"a", 50}, {"a/2", 60}}}},
@@ -111,7 +118,8 @@ func TestDecoders(t *testing.T) {
 		{"vote", NewReply(Done, "7", num(2)), VoteReply{Token: "7"}},
 		{"vote", NewReply(Denied, num(50), "a", "5", "123"), VoteReply{Millis: 50, Owner: "a", Last: "5", Time: "123"}},
 
-		{"leader", NewReply(Done, "a", "7", "me", num(50)), LeaderReply{Owner: "a", Token: "7", Value: "me", Millis: 50}},
+		{"leader", NewReply(Done, "a", "7", "me", num(50)),
+			LeaderReply{Owner: "a", Token: "7", Value: "me", Millis: 50}},
 		{"latch", NewReply(Done, num(1), "123"), LatchReply{Changed: true, Left: 1, Time: "123"}},
 		{"latch", NewReply(Done, num(0), "123", "NOPERM"), LatchReply{Time: "123", Unannounced: "NOPERM"}},
 		{"latch_look", NewReply(Done, num(3), num(-1)), LatchLookReply{Left: 3, Millis: -1}},
@@ -152,11 +160,12 @@ func TestDecodersTrustNothing(t *testing.T) {
 
 // whatever are the decoders to which each value means something: an entry of a list, or what a command replied.
 var whatever = map[string]bool{
-	"refusal": true, "queue refusal": true, "rw refusal": true, "poll": true, "sem_state": true, "rw_state": true, "fence": true,
+	"refusal": true, "queue refusal": true, "rw refusal": true, "poll": true, "sem_state": true, "rw_state": true,
+	"fence": true,
 }
 
-// TestDecodersAllocateNothing: the replies on the way of a lock that is free are decoded without an allocation, and so are
-// refusals.
+// TestDecodersAllocateNothing: the replies on the way of a lock that is free are decoded without an allocation, and
+// so are refusals.
 func TestDecodersAllocateNothing(t *testing.T) {
 	granted, refused := NewReply(Done, "7", "7", "5"), NewReply(Denied, num(50), "123", num(0), "a")
 	voted, kept := NewReply(Done, "7", num(0), "5", "123"), NewReply(Done, "7", "9")

@@ -198,7 +198,8 @@ func (e *entry) Pass(_ context.Context, _ remote.SharedBudget, lease time.Durati
 		case ears > 0:
 			o.Reply = lua.PassReply{Listeners: int64(ears)}.Reply(lua.Denied)
 		default:
-			o.Reply = lua.PassReply{First: strconv.FormatUint(first, 10), Last: strconv.FormatUint(last, 10)}.Reply(lua.Done)
+			kept := lua.PassReply{First: strconv.FormatUint(first, 10), Last: strconv.FormatUint(last, 10)}
+			o.Reply = kept.Reply(lua.Done)
 		}
 		return o
 	})
