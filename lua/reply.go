@@ -72,10 +72,6 @@ func (r Reply) Value(i int) any {
 	return nil
 }
 
-// Text returns the i-th value behind the status, or "" if that is not a string. Prefer the methods
-// that name what they read.
-func (r Reply) Text(i int) string { return r.text(i) }
-
 // number returns the i-th value behind the status, or 0 if that is not an integer.
 func (r Reply) number(i int) int64 {
 	if i < len(r.values) {

@@ -204,7 +204,7 @@ func (a *Attempts) GiveUp() { a.home.Report(a.Script, a.start, a.made-1, a.Err) 
 func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Decision {
 	a.Reply, a.Err = reply, err
 	if a.Err == nil && a.Reply.Status == lua.Late {
-		a.at.Clock.Refused(a.Sent, a.Reply.Text(0))
+		a.at.Clock.Refused(a.Sent, a.Reply.LateTime())
 		if a.Err = ErrLate; !a.late && ctx.Err() == nil {
 			a.late = true
 			return RetryNow // the clock is known now
