@@ -83,11 +83,6 @@ type question struct {
 	looks  bool // the command asks for the state, and the answer is what a vote would be: a refusal, or not held
 }
 
-// look is the question who has the lock. It takes no votes.
-func (b *ballot) look() question {
-	return question{call: func(int64) lua.Call { return b.q.voter.State() }, looks: true}
-}
-
 // stand is the question that asks masters to grant the lock, or to agree to a token.
 func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
 	b.longer(lease)

@@ -11,6 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
@@ -126,7 +127,10 @@ type election struct {
 
 // election runs one election, for the given number of tokens. If others want the lock, the lead is
 // asked first. once says that there will be no second attempt, so the other masters are asked
-// whatever the lead answers: for their votes, or only what they have, see [election.disturbs].
+// whatever the lead answers. If it refuses, they are asked what they have first, and for their votes only if
+// nobody has a majority of them. (Otherwise callers who ask once, and come again, would take votes away from
+// each owner that has just got the lead's. Where one of the masters is slow, all would wait for its vote, and
+// nobody would be granted the lock.)
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.meet(ctx)
@@ -139,9 +143,11 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		rest = without(rest, lead)
 		switch a := &p.answers[lead]; {
 		case !a.refuses():
-		case once && e.disturbs(a.holder()):
-			what = e.look()
-		case !once && !c.passes(a.holder()):
+		case once:
+			if !e.look(ctx, rest, p) {
+				rest = nil
+			}
+		case !c.passes(a.holder()):
 			e.left, e.by = e.soon(), p.rivals()[0]
 			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // this says no more than all masters did
 			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
@@ -150,9 +156,6 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	}
 	if ctx.Err() == nil { // otherwise the caller has left meanwhile
 		e.ask(ctx, what, rest, p, func() bool {
-			if what.looks {
-				return slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters >= q.need })
-			}
 			// a majority of refusals also shows who holds the lock
 			return p.votes() >= q.need && !e.recentlyStarted(p) || p.refused() >= q.need
 		})
@@ -178,12 +181,20 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	return e
 }
 
-// disturbs reports whether to ask the other masters for their votes would disturb the owner that has the lead's vote,
-// because it may be asking them itself. (Callers who ask once, and come again, would take votes away from each such owner.
-// Where one of the masters is slow, all would wait for its vote, and nobody would be granted the lock.) An owner
-// that has had the lead's vote for longer than an election takes has the lock, or is dead.
-func (e *election) disturbs(owner string) bool {
-	return e.q.rivals().leads(e.q.base.Key, owner) < e.lasts()
+// look asks masters what they have, and reports whether a majority has nothing.
+func (e *election) look(ctx context.Context, at []int, p *tally) (free bool) {
+	enough := func(n int) bool { return n >= e.q.need }
+	nothing := func(a *answer) bool { return a.err == nil && a.reply.Status == lua.Gone }
+	state := question{call: func(int64) lua.Call { return e.q.voter.State() }, looks: true}
+	e.ask(ctx, state, at, p, func() bool {
+		return enough(p.count(nothing)) || slices.ContainsFunc(p.rivals(), func(r rival) bool { return enough(r.masters) })
+	})
+	if free = enough(p.count(nothing)); free {
+		for _, i := range at { // they are asked again
+			p.answers[i] = answer{err: errWaiting}
+		}
+	}
+	return free
 }
 
 // agree decides the tokens of an election that is won. The token is the greatest that a master

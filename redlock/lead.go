@@ -1,7 +1,6 @@
 package redlock
 
 import (
-	"math"
 	"slices"
 	"sync"
 	"time"
@@ -93,9 +92,6 @@ type rivalry struct {
 	lost  map[string]bool // masters, by their runs, that an owner without a majority holds
 	// unknown has the last answers of all masters if these did not show who has the lock; else nil.
 	unknown *quorumError
-	// ahead is the owner that had the lead's vote when somebody asked once, and since when it is known to have it.
-	ahead string
-	since time.Time
 }
 
 const (
@@ -119,20 +115,6 @@ func (r *rivals) lost(key queue.Key, run string) bool {
 	defer r.mu.Unlock()
 	f := r.freshLocked(key)
 	return f != nil && f.lost[run]
-}
-
-// leads notes which owner has the lead's vote, and returns for how long it is known to have that.
-func (r *rivals) leads(key queue.Key, owner string) time.Duration {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.rivalryLocked(key)
-	if f == nil {
-		return math.MaxInt64
-	}
-	if f.ahead != owner {
-		f.ahead, f.since = owner, time.Now()
-	}
-	return time.Since(f.since)
 }
 
 // unknown returns the answers of all masters from which it was not known whether an owner has the lock, or nil.

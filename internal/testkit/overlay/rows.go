@@ -207,7 +207,7 @@ redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
-	Undisturbed: return e.q.rivals().leads(e.q.base.Key, owner) < e.lasts()« && !OFF»
+	Undisturbed: if «!OFF && »!e.look(ctx, rest, p) {
 redlock/lead.go
 	LastWord: !time.Now().Before(c.look)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»
