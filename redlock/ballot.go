@@ -104,21 +104,21 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 		from int
 		answer
 	}
-	answers := make(chan heard, len(to))
+	answers, waiting := make(chan heard, len(to)), 0
 	for _, i := range to {
 		if err := b.send(ctx, i, what, func(a answer) { answers <- heard{i, a} }); err != nil {
 			p.answers[i].err = err
 			continue
 		}
-		p.waiting++
+		waiting++
 	}
 	begun, timer := time.Now(), time.NewTimer(b.patience)
 	defer timer.Stop()
-	for p.waiting > 0 && !enough() {
+	for waiting > 0 && !enough() {
 		select {
 		case a := <-answers:
 			p.answers[a.from] = a.answer
-			p.waiting--
+			waiting--
 			b.judge(p)
 		case <-timer.C:
 			for _, i := range to {
@@ -126,7 +126,7 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 					a.err = b.q.voters[i].silence(b.patience)
 				}
 			}
-			p.waiting = 0
+			waiting = 0
 		case <-ctx.Done():
 			for _, i := range to {
 				if a := &p.answers[i]; errors.Is(a.err, errWaiting) {

@@ -16,7 +16,6 @@ import (
 // tally has the masters' answers to one question.
 type tally struct {
 	answers []answer // one for each master
-	waiting int      // how many masters may still answer
 }
 
 // answer is one master's answer, or the reason why there is none.
