@@ -35,12 +35,12 @@ var floors = []string{
 	"attempt oneserver",
 	"handoff refusal",
 	"idle",
-	"grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
+	"acquisition+grant+owner", // a grant is its owner's, and an owner finds its grants: the one has the other's mutex inside its own
 	"note turns",
 	"lease",
 	"lock",
 	"backend hold",
-	"client request",
+	"client settings",
 	"watchdogs",
 	"options rivals",
 	"doc",

@@ -14,55 +14,56 @@ import (
 )
 
 // prepare is for a grant that is to be asked for. It fails if the wait is over.
-func (g *grant) prepare() error {
-	if cause := g.count(); cause != nil {
+func (a *Acquisition) prepare() error {
+	g := a.grant
+	if cause := a.count(); cause != nil {
 		return cause
 	}
-	g.bid = g.base.backend.NewBid(g.id)
-	g.become(g.id, g.bid.Entry())
+	a.bid = a.base.backend.NewBid(g.id)
+	g.become(g.id, a.bid.Entry())
 	return nil
 }
 
 // count makes Close wait for this acquisition from now on: what the server grants in that moment is
 // given back before Close returns. It fails if the wait is over. Those in the local queue are not
 // counted; they have nothing to give back.
-func (g *grant) count() error {
-	if !g.counted {
-		g.counted = true
-		g.base.Client.tasks.Begin()
+func (a *Acquisition) count() error {
+	if !a.counted {
+		a.counted = true
+		a.base.Client.tasks.Begin()
 	}
-	return g.base.Over(g.asked.wait)
+	return a.base.Over(a.wait)
 }
 
-func (g *grant) uncount() {
-	if g.counted {
-		g.base.Client.tasks.End()
+func (a *Acquisition) uncount() {
+	if a.counted {
+		a.base.Client.tasks.End()
 	}
 }
 
 // others is how many tokens to ask for, more than one if the lock may be handed on, and whether somebody stands behind
 // who may have what this attempt is granted. (Nobody may have it where the same owner may be granted another side: to
 // the server, both are one.)
-func (g *grant) others() (tokens int, behind bool) {
-	r := g.asked
-	if !r.want.renew || !g.isAwaited() {
+func (a *Acquisition) others() (tokens int, behind bool) {
+	g := a.grant
+	if !a.want.renew || !g.isAwaited() {
 		return 1, false
 	}
-	if tokens = 1; r.want.handOff {
-		tokens = g.base.Client.reserveSize()
+	if tokens = 1; a.want.handOff {
+		tokens = a.base.Client.reserveSize()
 	}
-	return tokens, g.front && !r.once && r.whole == nil && r.want.moves() && !g.base.traits.Shared
+	return tokens, g.front && !a.once && a.whole == nil && a.want.moves() && !a.base.traits.Shared
 }
 
 // attempt asks for the lock, and again while the answers come too late. Without a hold and an error
 // it is another's; the time returned is when to ask again if nobody tells.
-func (g *grant) attempt() (h *Hold, again time.Duration, err error) {
+func (a *Acquisition) attempt() (h *Hold, again time.Duration, err error) {
 	for {
-		if h, again, err = g.attemptInTime(); !g.tooSlow(err) {
+		if h, again, err = a.attemptInTime(); !a.tooSlow(err) {
 			return h, again, err
 		}
-		if cause := g.base.Over(g.asked.wait); cause != nil {
-			return nil, 0, g.waitError(cause)
+		if cause := a.base.Over(a.wait); cause != nil {
+			return nil, 0, a.waitError(cause)
 		}
 	}
 }
@@ -70,82 +71,83 @@ func (g *grant) attempt() (h *Hold, again time.Duration, err error) {
 // tooSlow reports whether to ask again because a grant came too late: the server stood still for a
 // moment, or the lease is shorter than the way to it. In that case it never comes in time, so the
 // retry budget bounds this. The server has a grant then that is asked for once more, and lengthened.
-func (g *grant) tooSlow(err error) bool {
-	if !errors.Is(err, errSlow) || g.asked.once {
+func (a *Acquisition) tooSlow(err error) bool {
+	if !errors.Is(err, errSlow) || a.once {
 		return false
 	}
-	g.note.failed.Store(&errSlow)
+	a.grant.note.failed.Store(&errSlow)
 	now := sinceStart()
-	if g.slow == 0 {
-		g.slow = now
+	if a.slow == 0 {
+		a.slow = now
 	}
-	return now-g.slow < g.base.Client.session.Budget()
+	return now-a.slow < a.base.Client.session.Budget()
 }
 
 // attemptInTime asks for the lock once.
-func (g *grant) attemptInTime() (*Hold, time.Duration, error) {
-	r, turns := g.asked, &g.turns
-	beside, err := g.owner.beside(g.base)
+func (a *Acquisition) attemptInTime() (*Hold, time.Duration, error) {
+	g := a.grant
+	turns := &a.turns
+	beside, err := g.owner.beside(a.base)
 	if err != nil {
 		return nil, 0, err
 	}
-	start, unused := g.headStart(), turns.unused
+	start, unused := a.headStart(), turns.unused
 	turns.unused, turns.granted = 0, max(turns.granted, start)
-	tokens, behind := g.others()
-	n := g.bid.Ask(Attempt{
-		Wait: r.wait, Want: &r.want, Once: r.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
+	tokens, behind := a.others()
+	n := a.bid.Ask(Attempt{
+		Wait: a.wait, Want: &a.want, Once: a.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
 		beside: beside, headStart: start, ends: max(turns.granted, unused),
 	})
-	if n.Refused && g.refusedByItself(n.By.Owner) {
-		return nil, 0, g.base.upgradeError()
+	if n.Refused && a.refusedByItself(n.By.Owner) {
+		return nil, 0, a.base.upgradeError()
 	}
 	if n.Refused {
-		return nil, n.Again, g.refused(n)
+		return nil, n.Again, a.refused(n)
 	}
-	h, err := g.conclude(n)
+	h, err := a.conclude(n)
 	return h, 0, err
 }
 
 // refused notes what a refusal says. It returns an error if waiting would not end.
-func (g *grant) refused(n Result) error {
+func (a *Acquisition) refused(n Result) error {
 	if n.Unknown != nil {
-		g.asked.contended = true
-		g.note.failed.Store(&n.Unknown)
+		a.contended = true
+		a.grant.note.failed.Store(&n.Unknown)
 		return nil
 	}
-	g.noteRefusal(n.Sent, n.By)
-	return n.By.Mistake(g.base.Key.Name)
+	a.noteRefusal(n.Sent, n.By)
+	return n.By.Mistake(a.base.Key.Name)
 }
 
 // attemptOnce is the first attempt, which is the only one of who asks once.
-func (g *grant) attemptOnce() (*Hold, time.Duration, error) {
-	h, denied, err := g.attempt()
-	if h == nil && err == nil && g.asked.once {
-		err = g.waitError(nil)
+func (a *Acquisition) attemptOnce() (*Hold, time.Duration, error) {
+	h, denied, err := a.attempt()
+	if h == nil && err == nil && a.once {
+		err = a.waitError(nil)
 	}
 	return h, denied, err
 }
 
 // conclude makes the grant live, or says why it will not be.
-func (g *grant) conclude(n Result) (*Hold, error) {
-	r := g.asked
+func (a *Acquisition) conclude(n Result) (*Hold, error) {
+	g := a.grant
 	switch {
 	case n.Left != nil:
-		g.late = n.Late
-		return nil, g.waitError(n.Left)
+		a.pending = n.Late
+		return nil, a.waitError(n.Left)
 	case !n.Granted:
-		return nil, g.acquireFailed(r.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
+		return nil, a.acquireFailed(a.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
-	if e := g.bid.Entry(); e != g.entry {
+	if e := a.bid.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
 	}
-	r.how = notify.Asked
-	h, err := g.activate(n.Sent, n.Token, n.Last, r.want.Lease)
+	a.how = notify.Asked
+	h, err := g.activate(n.Sent, n.Token, n.Last, a.want.Lease)
 	if err != nil {
 		g.entry.MarkStray()
 		return nil, err
 	}
-	g.bid.Live(&g.tenure.watch)
+	a.bid.Live(&g.tenure.watch)
 	g.prepareKeeping()
 	return h, nil
 }
@@ -153,11 +155,11 @@ func (g *grant) conclude(n Result) (*Hold, error) {
 // headStart is for how long this client has to be let go first, if that is longer than everybody
 // is. It hears of a release after half a round trip, and needs another half; half as much again is
 // for trips that take longer than usual.
-func (g *grant) headStart() time.Duration {
-	if g.asked.once {
+func (a *Acquisition) headStart() time.Duration {
+	if a.once {
 		return 0 // it does not come again
 	}
-	if need := g.base.Client.way.usual() * 3 / 2; need > yieldFor {
+	if need := a.base.Client.way.usual() * 3 / 2; need > yieldFor {
 		return min(need, longestYield)
 	}
 	return 0
@@ -172,8 +174,9 @@ func (g *grant) headStart() time.Duration {
 // trip. Who is denied would wait too, for the whole timeout where replicas are missing; an attempt
 // that is repeated may find nothing left to write, and then nothing is waited for; and a lock that
 // was handed over by message is not asked for at all.)
-func (g *grant) confirm(h *Hold) (*Hold, error) {
-	b, wait, want := g.base, g.asked.wait, &g.asked.want
+func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
+	g := a.grant
+	b, wait, want := a.base, a.wait, &a.want
 	if want.Replicas.N == 0 {
 		return h, nil
 	}
@@ -211,9 +214,10 @@ func (g *grant) confirm(h *Hold) (*Hold, error) {
 }
 
 // takenOver ends the wait of a grant that was handed the lock.
-func (g *grant) takenOver(err error) (*Hold, error) {
+func (a *Acquisition) takenOver(err error) (*Hold, error) {
+	g := a.grant
 	if err == nil {
-		err = g.base.Over(g.asked.wait)
+		err = a.base.Over(a.wait)
 	}
 	g.mu.Lock()
 	holds, ended := g.holds, g.ended
@@ -221,7 +225,7 @@ func (g *grant) takenOver(err error) (*Hold, error) {
 	switch {
 	case errors.Is(ended, errs.ErrLost): // before it knew
 		if err != nil {
-			return nil, g.waitError(err)
+			return nil, a.waitError(err)
 		}
 		return nil, errAgain
 	case ended != nil:
@@ -232,17 +236,18 @@ func (g *grant) takenOver(err error) (*Hold, error) {
 	}
 	// The caller left in the moment of its turn. The grant is counted first, so that Close waits for
 	// what follows: Close may have stopped the watchdog already, and then does not release what is held here.
-	_ = g.count()
-	g.passOn(holds[0], err)
-	return nil, g.waitError(err)
+	_ = a.count()
+	a.passOn(holds[0], err)
+	return nil, a.waitError(err)
 }
 
 // passOn is for a lock that was granted when its caller had left. It goes to the next waiter, or back to
 // the server when the grant ends, which is left to do if nobody has taken the lock.
-func (g *grant) passOn(h *Hold, reason error) {
+func (a *Acquisition) passOn(h *Hold, reason error) {
+	g := a.grant
 	_ = h.end(reason)
 	if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
-		g.base.Dog.Forget(&g.tenure.watch)
+		a.base.Dog.Forget(&g.tenure.watch)
 		g.entry.SetPlaced(true)
 	}
 }
@@ -252,36 +257,38 @@ func (g *grant) passOn(h *Hold, reason error) {
 // granted is handed on as by an unlock. (Otherwise callers who all wait for a few round trips stop each other. The one in
 // front is the one who leaves next. It would always have less than a round trip left to ask in, and what it leaves
 // would be in the way of the next one's attempt.)
-func (g *grant) bequeath(reason error) {
-	g.base.Client.tasks.Often(func() {
-		timer := time.NewTimer(g.base.Client.overdue())
+func (a *Acquisition) bequeath(reason error) {
+	g := a.grant
+	a.base.Client.tasks.Often(func() {
+		timer := time.NewTimer(a.base.Client.overdue())
 		defer timer.Stop()
 		select {
-		case n := <-g.late:
+		case n := <-a.pending:
 			if n.Refused {
-				_ = g.refused(n) // the next one is told itself
-			} else if h, _ := g.conclude(n); h != nil {
+				_ = a.refused(n) // the next one is told itself
+			} else if h, _ := a.conclude(n); h != nil {
 				g.tenure.disuse()
-				g.passOn(h, reason)
+				a.passOn(h, reason)
 			}
 			g.finish(reason, false)
 			g.endOp()
 		case <-timer.C:
-			g.disown(reason)
+			a.disown(reason)
 		}
 	})
 }
 
 // disown gives back what comes of an attempt that nobody waits for any more.
-func (g *grant) disown(reason error) {
+func (a *Acquisition) disown(reason error) {
+	g := a.grant
 	if g.entry != nil {
 		g.entry.MarkStray()
 	}
 	g.finish(reason, false)
 	g.endOp()
-	if n := <-g.late; n.Granted {
-		e := g.bid.Entry()
+	if n := <-a.pending; n.Granted {
+		e := a.bid.Entry()
 		e.MarkStray()
-		e.Abandon(Nothing, g.asked.want.Stands())
+		e.Abandon(Nothing, a.want.Stands())
 	}
 }

@@ -75,7 +75,7 @@ type Recaller interface {
 	Calls(pubsub.Listener) interface{ Close() }
 }
 
-// Bid is one owner's request for a lock, with all its attempts.
+// Bid is what one owner asks the server for, with all its attempts.
 type Bid interface {
 	// Entry is what the owner has at the server, or may have. It is nil while what an attempt
 	// leaves there is given back by the bid itself.
@@ -88,7 +88,7 @@ type Bid interface {
 	Live(*watchdog.Lease)
 }
 
-// Attempt is one attempt to get a lock, as the request wants it.
+// Attempt is one attempt to get a lock, as the acquisition wants it.
 type Attempt struct {
 	Wait   context.Context // ends the attempt
 	Want   *Settings

@@ -7,9 +7,9 @@
 //
 // # What there is
 //
-// An owner is whoever holds locks: contexts carry it. A request is one call of Lock or TryLock. A grant is what the
-// server grants, or is asked to grant, to one owner for one lock: one entry in the lock's hash. Its holds are the
-// first acquisition and the re-entries. A [Tenure] is the time for which the client holds a lock at the server without
+// An owner is whoever holds locks: contexts carry it. An [Acquisition] is one call of Lock or TryLock: what is asked
+// for. A grant is what is held: what the server grants to one owner for one lock, which is one entry in the lock's hash.
+// Its holds are the first acquisition and the re-entries. A [Tenure] is the time for which the client holds a lock at the server without
 // a break. Several grants may have it one after the other: a hand-off asks no server.
 //
 // A grant is made by owner.enter and ends once:
@@ -26,7 +26,8 @@
 // # Where things are
 //
 //	a client is made, or asked for its parts         client.go
-//	a call begins, waits, asks and ends              acquire.go; each attempt: attempt.go; its options: request.go
+//	a call begins, waits, asks and ends              acquire.go; what it wants: acquisition.go, settings.go;
+//	                                                 each attempt: attempt.go
 //	the server has the queue                         place.go (what a Waiter sees of a call)
 //	a call is refused, or its wait ends              refusal.go, note.go
 //	an owner re-enters, extends, or asks again       reentry.go, owner.go

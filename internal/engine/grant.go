@@ -15,71 +15,63 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// grant is what the server granted to one owner: one entry in the lock's hash. Its holds are the
-// first acquisition and the re-entries. A grant is not a Hold because the two need not end
-// together: an inner hold ends before the grant does.
+// grant is what the server grants to one owner: one entry in the lock's hash. It is made for an
+// [Acquisition] before the lock is asked for. Its holds are the first acquisition and the re-entries. A
+// grant is not a Hold because the two need not end together: an inner hold ends before the grant does.
 //
-// Life: made by owner.enter, then either live (activate) and ended once, or ended at once because
-// the server refused.
-//
-//	made ── activate ──> live ──> ended: last unlock, lost (watchdog), or client closed
-//	  └────── give up ───────────────┘
+// Its states are drawn in the package's comment.
 type grant struct {
 	base  *Lock
 	owner *owner
+	asked *Acquisition // that it was made for
 	// "<uuid>:h<n>", as the server knows it; of one that was handed the lock, that of the first
 	// holder. Set before it is live
 	id string
 	// what it has at the server; nil before it asks, or is handed the lock. Set before it is live,
 	// with mu held
-	entry   Entry
-	front   bool          // it has the front place of the local queue; set before it is live
-	counted bool          // Close waits for its acquisition; of the goroutine that acquires
-	asked   *request      // that it was made for
-	begun   time.Duration // when it was wanted, by sinceStart
-	bid     Bid           // for it; nil before it asks, or if it was handed the lock
-	late    <-chan Result // of an attempt that goes on without its caller; nil: none does. Of the goroutine that acquires
-	// turns is how it yields to other clients.
-	turns    turnTaking
+	entry    Entry
+	front    bool                         // it has the front place of the local queue; set before it is live
 	wantedBy atomic.Pointer[wantedSignal] // of others for the lock; nil: the holder has not asked for that
 
 	// turn holds one token. Operations that talk to the server about this grant take turns, because
 	// each tells the server an absolute hold count. It is a channel and not a mutex: a caller
 	// leaves by its context.
-	turn chan struct{}
+	turn   chan struct{}
+	looked time.Duration // when it was handed on, or about to be released, by sinceStart; 0: neither. The turn guards it
 
-	slow time.Duration // when an answer first came too late, by sinceStart; 0: none did. Of the goroutine that acquires
-
-	mu sync.Mutex // guards the rest; never held over a network call
+	mu    sync.Mutex // guards the rest; never held over a network call
+	live  bool
+	ended error // why, nil before the end
 	// note is what is known of the lock: its own, or that of others who want the lock. Written by the
 	// goroutine that acquires.
 	note  *Note
 	known int // how many answers there were in it before the lock was wanted
-	live  bool
-	ended error // why, nil before the end
-	// yielded is for how many other clients the lock was given up.
-	yielded int
-	longest time.Duration // for how long one of them needs a head start
-	token   uint64
-	lease   time.Duration
-	// the longest lease that the server was asked for, with or without an answer: it never shortens
-	// one
-	stands time.Duration
-	longer bool    // the lease may stand for longer than was asked for
-	renew  bool    // one of the holds is to be renewed
+
+	// The holds, and the lease that they share.
+
 	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
 	tenure *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
-	// confirmed is what replicas are known to have it.
-	confirmed remote.Replicas
-	until     time.Time     // the deadline when it was handed on; else zero
-	looked    time.Duration // when it was handed on, or about to be released, by sinceStart; 0: neither. The turn guards it
-	granted   time.Time     // not before that, by this clock
-	atLeast   time.Duration // for how long the lock stays taken since then; 0: for as long as it is held
+	token  uint64
+	renew  bool // one of the holds is to be renewed
+	lease  time.Duration
+	// the longest lease that the server was asked for, with or without an answer: it never shortens
+	// one
+	stands    time.Duration
+	longer    bool            // the lease may stand for longer than was asked for
+	confirmed remote.Replicas // what replicas are known to have it
+	granted   time.Time       // not before that, by this clock
+	atLeast   time.Duration   // for how long the lock stays taken since then; 0: for as long as it is held
+
+	// What the next one takes over.
+
+	until   time.Time     // the deadline when it was handed on; else zero
+	yielded int           // for how many other clients the lock was given up
+	longest time.Duration // for how long one of them needs a head start
 }
 
-// newGrant makes a grant whose turn is the request's.
-func newGrant(b *Lock, o *owner, id string, r *request) *grant {
-	return &grant{base: b, owner: o, id: id, asked: r, turn: make(chan struct{}, 1), begun: sinceStart(), note: &Note{}}
+// newGrant makes a grant whose turn is the acquisition's.
+func newGrant(o *owner, id string, a *Acquisition) *grant {
+	return &grant{base: a.base, owner: o, id: id, asked: a, turn: make(chan struct{}, 1), note: &Note{}}
 }
 
 func (g *grant) isLive() bool {

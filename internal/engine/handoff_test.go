@@ -38,7 +38,7 @@ func TestLostWhileAsking(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()); _ = rdb.Close() })
 	b := &Lock{Asker: Asker{Client: c}, Dog: watchdog.New(watchdog.Config{})}
-	g := newGrant(b, newOwner(), "id", &request{})
+	g := newGrant(newOwner(), "id", &Acquisition{base: b})
 	g.entry = released{}
 	g.tenure = &Tenure{base: b, Entry: g.entry}
 	ended, err := g.pass(t.Context(), remote.SharedBudget{})
@@ -50,25 +50,25 @@ func TestLostWhileAsking(t *testing.T) {
 // TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that,
 // and nobody more than others wait. What took long once is no distance.
 func TestHeadStart(t *testing.T) {
-	g := &grant{base: &Lock{Asker: Asker{Client: &Client{}}}, asked: &request{}}
-	way := &g.base.Client.way
-	require.Zero(t, g.headStart(), "it is not known yet")
+	a := &Acquisition{base: &Lock{Asker: Asker{Client: &Client{}}}}
+	way := &a.base.Client.way
+	require.Zero(t, a.headStart(), "it is not known yet")
 	way.took(50 * time.Millisecond)
-	require.Equal(t, 75*time.Millisecond, g.headStart())
+	require.Equal(t, 75*time.Millisecond, a.headStart())
 	way.took(20 * time.Millisecond)
-	require.Equal(t, 30*time.Millisecond, g.headStart())
+	require.Equal(t, 30*time.Millisecond, a.headStart())
 	way.took(28 * time.Millisecond)
 	require.Equal(t, 21*time.Millisecond, way.usual())
 	way.took(time.Millisecond)
-	require.Zero(t, g.headStart(), "as near as anybody")
+	require.Zero(t, a.headStart(), "as near as anybody")
 	way.took(time.Millisecond + 160*time.Microsecond)
-	require.Zero(t, g.headStart())
+	require.Zero(t, a.headStart())
 	for range 100 {
 		way.took(time.Second)
 	}
-	require.Equal(t, longestYield, g.headStart())
-	g.asked.once = true
-	require.Zero(t, g.headStart(), "it does not come again")
+	require.Equal(t, longestYield, a.headStart())
+	a.once = true
+	require.Zero(t, a.headStart(), "it does not come again")
 }
 
 // TestGuestsAreMany: however many locks were found to be Redisson's, a bounded number is remembered,

@@ -242,11 +242,12 @@ func (k *idleLease) stop() {
 // takeOverIdle makes the grant the holder of the lock if its client keeps it. A lock that is being given
 // back is waited for: else its own client would be told that it is taken. So is one that does not
 // suit, which is given back first.
-func (g *grant) takeOverIdle() *Hold {
-	b := g.base
+func (a *Acquisition) takeOverIdle() *Hold {
+	g := a.grant
+	b := a.base
 	// In this order: what has its queue at the server may be handed to the grant just now, and then front
 	// is not this goroutine's to read.
-	if !b.traits.Recalls || !g.front || b.Over(g.asked.wait) != nil {
+	if !b.traits.Recalls || !g.front || b.Over(a.wait) != nil {
 		return nil
 	}
 	k := idleLeases(b.Client).of(b.Key)
@@ -269,7 +270,7 @@ func (g *grant) takeOverIdle() *Hold {
 	}
 	select {
 	case <-k.gone:
-	case <-g.asked.wait.Done():
+	case <-a.wait.Done():
 	case <-b.Client.ctx.Done():
 	}
 	return nil

@@ -73,42 +73,46 @@ func Owned(ctx context.Context) context.Context {
 	return WithOwner(ctx)
 }
 
-// ownerOf returns the owner that the request's context carries, or a new one that will use b. Of
-// locks without re-entry it always returns a new one.
-func ownerOf(r *request, b *Lock) *owner {
-	if o, ok := r.ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
+// ownerOf returns the owner that the acquisition's context carries, or a new one that will use its
+// lock. Of locks without re-entry it always returns a new one.
+func ownerOf(a *Acquisition) *owner {
+	b := a.base
+	if o, ok := a.ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
 		return o
 	}
 	o := newOwner()
-	called := r.want.keep > 0
+	called := a.want.keep > 0
 	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, called, b.Client.NewOwnerID(called)})
 	return o
 }
 
-// enter returns the owner's grant of a lock. If there is none, it makes one for the request, which
-// then has to get the lock or end the grant. enter refuses a name that the owner holds by another
+// enter gives an acquisition the owner's grant of a lock. If there is none, it makes one, and the acquisition
+// has to get the lock or end the grant. enter refuses a name that the owner holds by another
 // kind of lock.
-func (o *owner) enter(b *Lock, r *request) (*grant, error) {
+func (o *owner) enter(a *Acquisition) error {
+	b := a.base
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if len(o.grants) > 0 {
 		if g, err := o.againLocked(b); g != nil || err != nil {
-			return g, err
+			a.grant = g
+			return err
 		}
 	}
-	id := o.idLocked(b, r.want.keep > 0)
+	id := o.idLocked(b, a.want.keep > 0)
 	if b.traits.Sided {
 		if _, err := o.besideLocked(b); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	g := newGrant(b, o, id, r)
+	g := newGrant(o, id, a)
 	if len(o.grants) < fewGrants {
 		o.grants = append(o.grants, g)
 	} else {
 		o.addLocked(g)
 	}
-	return g, nil
+	a.grant = g
+	return nil
 }
 
 // againLocked looks for this lock, or for its name by another kind, among the grants of an owner.
@@ -280,14 +284,15 @@ func (b *Lock) upgradeError() error {
 // refusedByItself reports whether an owner was refused one side of a lock by its own hold of another
 // one, whose answer is on its way: what is granted to the same name, and is wanted. (What nobody wants
 // any more is given back, and worth waiting for.)
-func (g *grant) refusedByItself(by string) bool {
-	if by != g.id || g.base.upgradeError() == nil {
+func (a *Acquisition) refusedByItself(by string) bool {
+	g := a.grant
+	if by != g.id || a.base.upgradeError() == nil {
 		return false
 	}
 	o := g.owner
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	s := o.siblingLocked(g.base)
+	s := o.siblingLocked(a.base)
 	if s == nil || s.id != g.id {
 		return false
 	}
@@ -311,26 +316,7 @@ func (g *grant) endSibling() {
 	}
 }
 
-// refusable is a wait that can be ended by [grant.endSibling], where that may be necessary: if the
-// caller's context carries an owner, and not the one that the request makes.
-func (r *request) refusable(b *Lock) {
-	if _, carried := r.ctx.Value(ownerKey{}).(*owner); !carried || r.once || !b.traits.Sided {
-		return
-	}
-	r.whole = r.wait
-	r.rearm()
-	cancel := r.cancel
-	r.cancel = func() { r.refuse(nil); cancel() }
-}
-
-// rearm is for a request that begins anew: the last attempt's wait may have been ended for that.
-func (r *request) rearm() {
-	if r.whole != nil && (r.refuse == nil || r.wait.Err() != nil) {
-		r.wait, r.refuse = context.WithCancelCause(r.whole)
-	}
-}
-
-// withUpgradeError is the error of a request that was refused a side of a lock because of the other one that
+// withUpgradeError is the error of an acquisition that was refused a side of a lock because of the other one that
 // its owner has; else err.
 func (b *Lock) withUpgradeError(err error) error {
 	if why := b.upgradeError(); why != nil && errors.Is(err, why) {

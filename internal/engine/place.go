@@ -42,56 +42,56 @@ type Place interface {
 	Take() (*Hold, error)
 }
 
-// Acquisition is what a [Waiter] sees of a grant that is wanted. (It is the grant by another name,
-// and not a value that has one: ten thousand may wait.)
-type Acquisition grant
-
-func (a *Acquisition) grant() *grant { return (*grant)(a) }
+// What a [Waiter] sees of an acquisition, and does with it.
 
 // Context bounds the wait.
-func (a *Acquisition) Context() context.Context { return a.asked.wait }
+func (a *Acquisition) Context() context.Context { return a.wait }
 
 // Over is why nobody should wait any more, see [Lock.Over].
-func (a *Acquisition) Over() error { return a.base.Over(a.asked.wait) }
+func (a *Acquisition) Over() error { return a.base.Over(a.wait) }
 
 // Owner is who wants the lock, as the server knows it.
-func (a *Acquisition) Owner() string { return a.id }
+func (a *Acquisition) Owner() string { return a.grant.id }
 
 // Want is what is wanted.
-func (a *Acquisition) Want() *Settings { return &a.asked.want }
+func (a *Acquisition) Want() *Settings { return &a.want }
 
 // Place is for how long a place at the server is of use: what is granted later would not be heard of in time.
-func (a *Acquisition) Place() time.Duration { return a.base.PlaceFor(a.asked.wait) }
+func (a *Acquisition) Place() time.Duration { return a.base.PlaceFor(a.wait) }
 
 // Entry is what the owner may have at the server. It has to be told of places, and of questions
 // whose end nobody waits for: what they come to is given back.
-func (a *Acquisition) Entry() Entry { return a.entry }
+func (a *Acquisition) Entry() Entry { return a.grant.entry }
 
 // Note is what is known of the lock.
-func (a *Acquisition) Note() *Note { return a.note }
+func (a *Acquisition) Note() *Note { return a.grant.note }
 
 // Share has the acquisition know what others of this client know who want the same lock.
-func (a *Acquisition) Share(n *Note) { a.grant().share(n) }
+func (a *Acquisition) Share(n *Note) { a.grant.share(n) }
 
 // Ask asks the server once, and for no place. Without a hold and an error the lock is another's.
 func (a *Acquisition) Ask() (*Hold, error) {
-	h, _, err := a.grant().attemptOnce()
+	h, _, err := a.attemptOnce()
 	return h, err
 }
 
+// WaitError is the error of one who stops waiting because of cause. It says what is known of who has the
+// lock, or why that is not known.
+func (a *Acquisition) WaitError(cause error) error { return a.waitError(cause) }
+
 // Ended takes from the end of a question of the owner's, whoever sent it, what others make use of:
 // the server's clock, how far it is, and whether the question may still arrive.
-func (a *Acquisition) Ended(o remote.Outcome) { a.entry.(*field).note(o) }
+func (a *Acquisition) Ended(o remote.Outcome) { a.grant.entry.(*field).note(o) }
 
 // Answer gets the hold that such a question was granted, or says why there is none. Without a hold
 // and an error it has to be asked again.
 func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
-	n := a.entry.(*field).result(a.asked.wait, o)
+	n := a.grant.entry.(*field).result(a.wait, o)
 	if n.Refused {
 		return nil, n.By.Mistake(a.base.Key.Name)
 	}
-	h, err := a.grant().conclude(n)
-	if a.grant().tooSlow(err) {
+	h, err := a.conclude(n)
+	if a.tooSlow(err) {
 		return nil, nil
 	}
 	return h, err
@@ -116,7 +116,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	if !want.renew || want.atLeast != 0 || !time.Now().Before(sent.Add(watchdog.Trust(claim))) {
 		return nil, nil
 	}
-	g, last := a.grant(), ""
+	g, last := a.grant, ""
 	if first, err := strconv.ParseUint(token, 10, 64); err == nil && run != nil {
 		last = strconv.FormatUint(first+uint64(run.Len()), 10) //nolint:gosec // G115: a few
 	}
@@ -124,12 +124,12 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	if errors.Is(err, errSlow) {
 		return nil, nil
 	}
-	g.asked.how = notify.HandedOn
+	a.how = notify.HandedOn
 	if err == nil && run != nil {
 		t := g.tenure
 		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
 		t.run = func(give func(any) bool) bool {
-			return run.Next(func(to *Acquisition) bool { return give(to.grant()) })
+			return run.Next(func(to *Acquisition) bool { return give(to.grant) })
 		}
 	}
 	return h, err
@@ -138,10 +138,6 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 // Given gets the hold of an acquisition that took the lock in a run. If its wait has ended, the
 // lock is given back.
 func (a *Acquisition) Given() (*Hold, error) {
-	a.asked.how = notify.HandedOn
-	return a.grant().takenOver(nil)
+	a.how = notify.HandedOn
+	return a.takenOver(nil)
 }
-
-// WaitError is the error of one who stops waiting because of cause. It says what is known of who has the
-// lock, or why that is not known.
-func (a *Acquisition) WaitError(cause error) error { return a.grant().waitError(cause) }

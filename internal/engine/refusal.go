@@ -12,10 +12,10 @@ import (
 )
 
 // noteRefusal notes what a server said is in the way, when it was asked at a time.
-func (g *grant) noteRefusal(sent time.Time, by remote.Blocker) {
-	g.base.Client.rivals.note(g.base.Key, by.Owner)
-	g.asked.contended = true
-	g.note.Hear(sent, by)
+func (a *Acquisition) noteRefusal(sent time.Time, by remote.Blocker) {
+	a.base.Client.rivals.note(a.base.Key, by.Owner)
+	a.contended = true
+	a.grant.note.Hear(sent, by)
 }
 
 // share has the grant know what others of this client know who want the same lock.
@@ -36,13 +36,14 @@ func (g *grant) noted() (n *Note, known int) {
 // waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the
 // caller asked once and has the answer. The kind of the error is what is known of the lock, whoever
 // asked; errors.go in the root has the table.
-func (g *grant) waitError(cause error) error {
+func (a *Acquisition) waitError(cause error) error {
+	g := a.grant
 	if errors.Is(cause, errs.ErrClosed) {
 		return errs.ErrClosed
 	}
 	note, known := g.noted()
 	said, news, failure := note.since(known)
-	silent := g.base.backend.Silent(g.base.Client.server.Patience(g.asked.wait, start.Add(g.begun)))
+	silent := a.base.backend.Silent(a.base.Client.server.Patience(a.wait, start.Add(a.begun)))
 	if front, id := g.inFront(); front != nil && !news {
 		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
@@ -54,15 +55,15 @@ func (g *grant) waitError(cause error) error {
 		said = Word{} // it is over
 	default:
 		if failure == nil {
-			failure = errs.WithCause(remote.ErrSilent, g.base.backend.Unreached())
+			failure = errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}
 	hint := ""
-	if strings.HasPrefix(said.Owner, g.base.Client.ID()+":") && !said.Waits {
-		hint = g.base.ownHint()
+	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits {
+		hint = a.base.ownHint()
 	}
-	said.Label = g.base.Client.labelOf(said.Owner)
+	said.Label = a.base.Client.labelOf(said.Owner)
 	age := time.Duration(0)
 	if !said.At.IsZero() {
 		age = time.Since(said.At)
@@ -87,15 +88,15 @@ func (g *grant) inFront() (front *grant, id string) {
 
 // acquireFailed is the error of an acquisition that failed or was left. Nothing stays uncertain for
 // the caller, because a grant that the server may have made is undone.
-func (g *grant) acquireFailed(wait context.Context, o remote.Outcome) error {
+func (a *Acquisition) acquireFailed(wait context.Context, o remote.Outcome) error {
 	switch cause := context.Cause(wait); {
 	case cause == nil || !remote.IsOutage(o.Err):
-	case g.isLive(): // the lock is its own already
+	case a.grant.isLive(): // the lock is its own already
 		return errs.Outage(errs.WithCause(cause, o.Err))
 	default:
-		return g.waitError(cause)
+		return a.waitError(cause)
 	}
-	return g.base.Uncertain(o)
+	return a.base.Uncertain(o)
 }
 
 // notAcquired is an ErrNotAcquired with what is known of the holder. The text is made only when

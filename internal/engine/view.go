@@ -12,18 +12,19 @@ import (
 
 var _ waitwatch.Grant = (*grant)(nil)
 
-// await enters the request among those that wait. It is called where the wait begins, which may be several
+// await enters the acquisition among those that wait. It is called where the wait begins, which may be several
 // times. skip is how many frames there are up to Lock.lock.
-func (g *grant) await(skip int) {
-	g.base.show()
-	g.base.Client.watch.Enter(&g.asked.entry, g, skip+1+above(g.base.Client))
+func (a *Acquisition) await(skip int) {
+	a.base.show()
+	a.base.Client.watch.Enter(&a.waited, a.grant, skip+1+above(a.base.Client))
 }
 
-// arrived notes, for some, where in the program the grant was asked for that a request has now.
-func (g *grant) arrived(r *request) {
-	g.base.show()
-	if g.asked == r && r.how == notify.Asked {
-		g.base.Client.watch.NoteHolder(&r.entry, g.granted, 1+above(g.base.Client))
+// arrived notes, for some, where in the program a grant was asked for.
+func (a *Acquisition) arrived() {
+	g := a.grant
+	a.base.show()
+	if g.asked == a && a.how == notify.Asked {
+		a.base.Client.watch.NoteHolder(&a.waited, g.granted, 1+above(a.base.Client))
 	}
 }
 
@@ -46,7 +47,7 @@ func (g *grant) Lock() waitwatch.Lock {
 }
 
 // Entry is [waitwatch.Grant.Entry].
-func (g *grant) Entry() *waitwatch.Entry { return &g.asked.entry }
+func (g *grant) Entry() *waitwatch.Entry { return &g.asked.waited }
 
 // Identity is [waitwatch.Grant.Identity].
 func (g *grant) Identity() (owner string, token uint64) {

@@ -54,10 +54,10 @@ internal/engine/acquire.go
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
 	NobodyHas: if !returned« && !OFF» {
 internal/engine/attempt.go
-	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || g.asked.once {
-	HeadStart: if g.asked.once« || OFF» {
-	Outlast: g.front && !r.once« && !OFF»
-	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »g.base.Client.overdue()« }()»)
+	SlowGrant: if «OFF || »!errors.Is(err, errSlow) || a.once {
+	HeadStart: if a.once« || OFF» {
+	Outlast: g.front && !a.once« && !OFF»
+	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »a.base.Client.overdue()« }()»)
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
 	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/backend.go
@@ -105,7 +105,7 @@ internal/engine/owner.go
 	OwnRead: !s.isLive()« && (!OFF || s.base.upgradeError() != nil)» {
 	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
 internal/engine/refusal.go
-	Noted: «if OFF { said, silent, news = Word{}, true, news && g.asked.contended }; »switch {\n\tcase news, said.stands()
+	Noted: «if OFF { said, silent, news = Word{}, true, news && a.contended }; »switch {\n\tcase news, said.stands()
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
 		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/release.go
