@@ -114,7 +114,7 @@ func TestWaitingWriterDies(t *testing.T) {
 	l := newLab(t)
 	first := take(t.Context(), t, l.process(nil).RLock)
 	rdb, proxy := kindtest.Behind(t, redistest.Shared(t).Addr(), 100*time.Millisecond)
-	dying := rwlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 100 * time.Millisecond}), l.name)
+	dying := rwlock.New(newClient(t, rdb, nil), l.name)
 	ctx, cancel := context.WithCancel(t.Context())
 	writer := begin(ctx, t, dying.Lock)
 	eventually(t, "it waits", func() bool { return l.waiting() == 1 })
