@@ -6,7 +6,6 @@ import (
 	"regexp"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
@@ -53,8 +52,8 @@ func (p *play) seen() inspect.Lock {
 // whole is the lock itself where what locks is a side of it.
 func (p *play) whole(c *holdfast.Client) any {
 	switch l := p.make(c, name).(type) {
-	case *redlock.Mutex: // a master may take its time on a busy machine
-		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
+	case *redlock.Mutex:
+		return patientQuorum(c, name)
 	case forcer, *semaphore.Semaphore:
 		return l
 	default: // who reads
@@ -163,6 +162,9 @@ func foreign(t *testing.T, rdb redis.UniversalClient, c *holdfast.Client) map[st
 				"leader":           func() error { _, err := election.New(c, "n").Leader(ctx); return err },
 			}
 			for kind, make := range kinds {
+				if kind == "redlock" {
+					make = patientQuorum
+				}
 				calls[kind] = func() error { return given(make(c, "n").Lock(ctx, holdfast.Wait(0))) }
 			}
 			for what, call := range calls {

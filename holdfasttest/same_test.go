@@ -42,6 +42,11 @@ var kinds = map[string]maker{
 	"multilock": func(c *holdfast.Client, name string) holdfast.Locker { return multilock.New(rlock.New(c, name)) },
 }
 
+// patientQuorum is for questions whose answer counts, however busy the machine is.
+func patientQuorum(c *holdfast.Client, name string) holdfast.Locker {
+	return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
+}
+
 // play is one run of a scenario.
 type play struct {
 	stage

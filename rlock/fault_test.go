@@ -325,7 +325,7 @@ func goroutines(function string) (n int) {
 // lock again for a shorter time. It returns by how much the second lease is longer than was asked
 // for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
-	p := newProxied(t, &holdfast.Options{RetryBudget: 200 * time.Millisecond})
+	p := newProxied(t, &holdfast.Options{RetryBudget: time.Second})
 	ctx := holdfast.WithOwner(t.Context())
 	kindtest.Load(t, p.direct, lua.Renew)
 	kept := p.proxy.DelayRequest(script(lua.Renew), 1, time.Hour)
