@@ -125,7 +125,10 @@ var _ redis.Cmder = (*command)(nil)
 // IsDenied reports whether the server refused a command because of the user's permissions. Inside a
 // script that has another text in each version, and before 7 none says which command it was.
 func IsDenied(err error) bool {
-	if IsError(err, "NOPERM") {
+	switch {
+	case err == nil:
+		return false
+	case IsError(err, "NOPERM"):
 		return true
 	}
 	var reply redis.Error
@@ -147,7 +150,10 @@ func IsDenied(err error) bool {
 // before 7 wraps what a command in a script raised: "ERR Error running script (call to f_<sha>):
 // @user_script:14: -READONLY ...", 6.0 with "@user_script: 14: " once more behind the first.
 func IsError(err error, kind string) bool {
-	if redis.HasErrorPrefix(err, kind) {
+	switch {
+	case err == nil:
+		return false
+	case redis.HasErrorPrefix(err, kind):
 		return true
 	}
 	var reply redis.Error

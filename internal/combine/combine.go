@@ -27,6 +27,7 @@
 package combine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -183,17 +184,19 @@ func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
 	if own.until.IsZero() {
 		return <-own.turn, nil
 	}
-	select {
-	case lead = <-own.turn:
-		return lead, nil
-	case <-own.ctx.Done():
-	}
-	timer := time.NewTimer(Grace)
+	timer := time.NewTimer(time.Until(own.until) + Grace)
 	defer timer.Stop()
 	select {
 	case lead = <-own.turn:
 		return lead, nil
 	case <-timer.C:
+	case <-own.ctx.Done():
+		timer.Reset(Grace)
+		select {
+		case lead = <-own.turn:
+			return lead, nil
+		case <-timer.C:
+		}
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,11 +207,19 @@ func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
 	}
 	if i := slices.Index(c.waiting, own); i >= 0 {
 		c.waiting = slices.Delete(c.waiting, i, i+1)
-		own.cmd.SetErr(&NotSentError{context.Cause(own.ctx)})
+		own.cmd.SetErr(&NotSentError{own.cause()})
 		return false, own.cmd.Err()
 	}
 	own.left = true // another caller sends the command, or soon will
-	return false, &UnansweredError{context.Cause(own.ctx)}
+	return false, &UnansweredError{own.cause()}
+}
+
+// cause returns why the caller of a call leaves.
+func (k *call) cause() error {
+	if why := context.Cause(k.ctx); why != nil {
+		return why
+	}
+	return cmp.Or(k.ctx.Err(), context.DeadlineExceeded)
 }
 
 // IsReady reports whether a command that is sent now would be sent at once, and alone.
@@ -349,7 +360,7 @@ func (k *call) sharedContext() (context.Context, context.CancelFunc) {
 // add takes the command of another call along, unless its caller has left.
 func (k *call) add(o *call) {
 	if o.ctx.Err() != nil {
-		o.cmd.SetErr(&NotSentError{context.Cause(o.ctx)})
+		o.cmd.SetErr(&NotSentError{o.cause()})
 		return
 	}
 	k.cmds = append(k.cmds, o.cmd)

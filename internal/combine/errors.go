@@ -11,7 +11,10 @@ func (e *NotSentError) Error() string { return "not sent: " + e.cause.Error() }
 func (e *NotSentError) Unwrap() error { return e.cause }
 
 // IsNotSent reports whether an error is a [NotSentError].
-func IsNotSent(err error) bool {
+func IsNotSent(err error) bool { return err != nil && isNotSent(err) }
+
+// isNotSent is apart because what it looks for is put on the heap.
+func isNotSent(err error) bool {
 	var unsent *NotSentError
 	return errors.As(err, &unsent)
 }

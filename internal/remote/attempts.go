@@ -105,23 +105,23 @@ func (a *Attempts) send(ctx context.Context, call lua.Call, haste bool) (lua.Rep
 // is [RetryNow], or what was decided after an attempt before.
 func (a *Attempts) run(ctx context.Context, next Decision, op Operation, send sender,
 	failed *atomic.Pointer[error]) Outcome {
-	ctx, cancel, haste := a.withLimit(ctx, false)
-	defer cancel()
+	limited, haste := a.limited(ctx, false)
+	defer limited.stop()
 	for {
 		if next == RetryLater {
 			if !errs.IsReply(a.Err) && a.at.Cluster != nil {
 				// A ClusterClient asks a dead master again for up to a minute, unless it is told to look
 				// for another one.
-				a.at.Cluster.ReloadState(ctx)
+				a.at.Cluster.ReloadState(limited)
 			}
 			select {
 			case <-time.After(a.Pause()):
-			case <-ctx.Done():
+			case <-limited.wait():
 				a.GiveUp()
 				return a.Outcome
 			}
 		}
-		if next = a.attempt(ctx, haste, op, send, failed); next == Settled {
+		if next = a.attempt(limited, haste, op, send, failed); next == Settled {
 			return a.Outcome
 		}
 	}
@@ -129,30 +129,33 @@ func (a *Attempts) run(ctx context.Context, next Decision, op Operation, send se
 
 // runFirst makes the first attempt for a caller who waits for its end.
 func (a *Attempts) runFirst(ctx context.Context, op Operation, send sender, failed *atomic.Pointer[error]) Decision {
-	ctx, cancel, haste := a.withLimit(ctx, true)
-	defer cancel()
-	return a.attempt(ctx, haste, op, send, failed)
+	limited, haste := a.limited(ctx, true)
+	defer limited.stop()
+	return a.attempt(limited, haste, op, send, failed)
 }
 
-// withLimit returns a context that ends when the budget does. haste says that the caller returns at
+// limited returns a context that ends when the budget does. haste says that the caller returns at
 // that time, so an attempt must not last longer. That is always so if the caller waits for the end
 // of the attempt itself. Otherwise it is so unless the caller's context ends sooner, because the
 // attempts then go on without the caller, see [Session.CallNoting].
 //
 // The budget also limits the wait for a connection: go-redis dials five times, and with TLS each of
 // these takes the whole DialTimeout. The budget limits a read only in haste.
-func (a *Attempts) withLimit(ctx context.Context, waits bool) (_ context.Context, _ context.CancelFunc, haste bool) {
-	limit, limited := ctx.Deadline()
-	haste = waits || !limited || limit.After(a.end)
+func (a *Attempts) limited(ctx context.Context, waits bool) (_ *limit, haste bool) {
+	callers, ends := ctx.Deadline()
+	haste = waits || !ends || callers.After(a.end)
 	// A wait for a connection may last longer than the budget, see LeastDial. No such wait is likely
 	// if there is a connection, or if the server has just answered: to open one then takes no longer
 	// than an answer does.
 	end := a.Deadline()
-	if haste && a.end.Before(end) && (a.at.hasConnection() || a.at.latency.answeredLately()) {
+	if haste && a.end.Before(end) && (a.at.latency.answeredLately() || a.at.hasConnection()) {
 		end = a.end
 	}
-	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrBudget)
-	return ctx, cancel, haste
+	l := &limit{Context: ctx, end: end}
+	if a.at.Cluster != nil {
+		l.looked.Store(true) // what is sent in the background is waited for at once
+	}
+	return l, haste
 }
 
 // attempt makes one attempt.
@@ -219,7 +222,7 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 	unsent := lua.IsUnsent(a.Err)
 	if IsContext(a.Err) {
 		awaitDeadline(ctx)
-		if errors.Is(context.Cause(ctx), ErrBudget) {
+		if isSpent(ctx) {
 			a.Err = spent(cmp.Or(a.failure, a.unreached()))
 		}
 	}

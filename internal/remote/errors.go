@@ -95,7 +95,7 @@ func IsContext(err error) bool {
 // with others has the same deadline and a timer of its own, and may end a moment before the
 // context. Only the context has the cause.
 func awaitDeadline(ctx context.Context) {
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > 0 || ctx.Err() != nil {
 		return
 	}
 	timer := time.NewTimer(time.Second) // for contexts that only pretend to have a deadline

@@ -1,0 +1,100 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// limit is a context that ends at a time, like that of [context.WithDeadline]. It makes a timer only
+// when somebody waits for its end. Most commands are answered at once, and a context with a timer
+// would cost a fifth of all that a free lock allocates.
+//
+// go-redis looks at Done once before each command, and again where it has to wait for a connection.
+// So the first call of Done returns a channel that closes with the parent only, and every further
+// call returns one that also closes at the time. Deadline and Err know the time from the beginning.
+// Where a first call of Done is a wait already, as in a hook of the user's, that wait ends with the
+// parent, or by go-redis's own timeouts.
+//
+// (Rejected: a pool of contexts with timers. A hook may keep the context that it has seen.)
+type limit struct {
+	context.Context // the parent
+	end             time.Time
+	looked          atomic.Bool // Done was called
+
+	mu     sync.Mutex // guards the rest
+	timed  context.Context
+	cancel context.CancelFunc
+}
+
+// never is the Done of a context that does not end. A nil channel would say that the limit does not
+// end either.
+var never = make(chan struct{})
+
+// Deadline is that of the parent, or the limit's own if that is earlier.
+func (l *limit) Deadline() (time.Time, bool) {
+	if end, ok := l.Context.Deadline(); ok && end.Before(l.end) {
+		return end, true
+	}
+	return l.end, true
+}
+
+// Done is as the type's comment says.
+func (l *limit) Done() <-chan struct{} {
+	if !l.looked.Swap(true) {
+		if done := l.Context.Done(); done != nil {
+			return done
+		}
+		return never
+	}
+	return l.wait()
+}
+
+// wait returns a channel that closes at the end. It starts the timer.
+func (l *limit) wait() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.timed == nil {
+		l.timed, l.cancel = context.WithDeadline(l.Context, l.end)
+	}
+	return l.timed.Done()
+}
+
+// Err looks at the clock, and does not wait for the timer.
+func (l *limit) Err() error {
+	if err := l.Context.Err(); err != nil {
+		return err
+	}
+	if time.Until(l.end) <= 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// stop stops the timer, if there is one.
+func (l *limit) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cancel != nil {
+		l.cancel()
+	}
+}
+
+// spent reports whether the limit has ended by its own time, and not by the parent.
+func (l *limit) spent() bool {
+	if time.Until(l.end) > 0 {
+		return false
+	}
+	end, ok := l.Context.Deadline()
+	return !errors.Is(l.Context.Err(), context.Canceled) && (!ok || end.After(l.end))
+}
+
+// isSpent reports whether a context has ended because the retry budget is spent.
+func isSpent(ctx context.Context) bool {
+	if l, ok := ctx.(*limit); ok {
+		return l.spent()
+	}
+	return errors.Is(context.Cause(ctx), ErrBudget)
+}
