@@ -302,11 +302,7 @@ func live(t *testing.T) *run {
 	var waiters sync.WaitGroup
 	for _, c := range []*holdfast.Client{one, one, two} {
 		waiters.Go(func() {
-			h, err := rlock.New(c, "orders:1").Lock(ctx)
-			if err == nil {
-				err = h.Unlock(ctx)
-			}
-			if err != nil {
+			if err := kindtest.Pair(ctx, rlock.New(c, "orders:1")); err != nil {
 				t.Error(err)
 			}
 		})

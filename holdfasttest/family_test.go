@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -188,18 +189,14 @@ var family = map[string]scenario{
 		_, err = m.Lock(first.Context())
 		p.note("upgrade: %s", what(err))
 		c := p.client(nil)
-		writer := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, _ := rwlock.New(c, name).Lock(context.Background())
-			writer <- h
-		}()
+		writer := kindtest.Begin(context.Background(), p, rwlock.New(c, name).Lock)
 		p.waiters(1)
 		_, err = rwlock.New(p.client(nil), name).TryRLock(context.Background())
 		p.note("read beside who waits to write: %s", what(err))
 		p.look(c, nil)
 		p.unlock(first)
 		p.force(c)
-		h := <-writer
+		h := writer.Hold()
 		p.over(second)
 		down, err := rwlock.New(c, name).RLock(h.Context())
 		p.note("read under the write: %s", what(err))
@@ -216,16 +213,14 @@ var family = map[string]scenario{
 		p.note("one more: %s", what(err))
 		_, err = s.Acquire(context.Background(), 3, holdfast.Wait(moment))
 		p.note("more than there are: %s", what(err))
-		got := make(chan *holdfast.Hold, 1)
 		other := semaphore.New(p.client(nil), name, 2)
-		go func() {
-			h, _ := other.Acquire(context.Background(), 2)
-			got <- h
-		}()
+		got := kindtest.Begin(context.Background(), p, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+			return other.Acquire(ctx, 2)
+		})
 		p.waiters(1)
 		p.look(c, nil)
 		p.note("set: %s", what(s.SetPermits(context.Background(), 4)))
-		h := <-got
+		h := got.Hold()
 		p.look(c, nil)
 		p.note("set: %s", what(s.SetPermits(context.Background(), 1)))
 		p.look(c, nil)

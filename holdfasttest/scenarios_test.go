@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -282,14 +283,10 @@ var occupied = map[string]scenario{
 		p.note("wait: %s, held %s", what(err), p.held())
 		eventually(p.T, "who has given up has left", func() bool { return p.seen().Waiters <= 0 && len(p.seen().Queue) == 0 })
 		p.look(p.client(nil), nil)
-		got := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, _ := l.Lock(context.Background())
-			got <- h
-		}()
+		got := kindtest.Begin(context.Background(), p, l.Lock)
 		p.waiting(c, 1)
 		release()
-		h := <-got
+		h := got.Hold()
 		release()
 		p.note("held %s", p.held())
 		p.unlock(h)

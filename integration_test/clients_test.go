@@ -106,11 +106,7 @@ func TestClientOfOneNode(t *testing.T) {
 	c := newClient(t, node.Client(t), &holdfast.Options{RetryBudget: time.Hour}) // at once, or not in this test
 	var failed error
 	for i := 0; failed == nil; i++ {
-		h, err := rlock.New(c, strconv.Itoa(i)).Lock(t.Context())
-		if err == nil {
-			err = h.Unlock(t.Context())
-		}
-		failed = errors.Join(failed, err)
+		failed = kindtest.Pair(t.Context(), rlock.New(c, strconv.Itoa(i)))
 	}
 	require.ErrorContains(t, failed, "use redis.NewClusterClient")
 	require.ErrorContains(t, failed, "MOVED")

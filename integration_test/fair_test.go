@@ -73,10 +73,15 @@ func lockFairly(job string) error {
 }
 
 // fairQueue are those that wait, the next one first.
-func fairQueue(t *testing.T, rdb *redis.Client) []string {
+func fairQueue(t *testing.T, rdb redis.UniversalClient) []string {
 	list, err := rdb.LRange(t.Context(), "redisson_lock_queue:{"+fairLock+"}", 0, -1).Result()
 	require.NoError(t, err)
 	return list
+}
+
+// fairQueued waits until so many wait.
+func fairQueued(t *testing.T, rdb redis.UniversalClient, n int) {
+	kindtest.Eventually(t, "they wait", func() bool { return len(fairQueue(t, rdb)) == n })
 }
 
 func fairGo(t *testing.T, rdb *redis.Client, n int) {
@@ -98,12 +103,10 @@ func TestFairOverProcesses(t *testing.T) {
 	for range rounds {
 		h := kindtest.Lock(t, m, holdfast.Wait(patience))
 		fairGo(t, rdb, processes*goroutines)
-		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == processes*goroutines }, patience,
-			time.Millisecond)
+		fairQueued(t, rdb, processes*goroutines)
 		want := fairQueue(t, rdb)
 		require.NoError(t, h.Unlock(t.Context()))
-		require.Eventually(t, func() bool { return rdb.LLen(t.Context(), fairOrder).Val() == processes*goroutines },
-			patience, time.Millisecond)
+		kindtest.Eventually(t, "all had it", func() bool { return rdb.LLen(t.Context(), fairOrder).Val() == processes*goroutines })
 		got, err := rdb.LRange(t.Context(), fairOrder, 0, -1).Result()
 		require.NoError(t, err)
 		require.Equal(t, want, inRuns(want, got))
@@ -111,8 +114,7 @@ func TestFairOverProcesses(t *testing.T) {
 		mixed = mixed || uuidOf(got[0]) != uuidOf(got[1]) && uuidOf(got[1]) != uuidOf(got[2])
 	}
 	require.True(t, mixed)
-	require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == 0 }, patience, time.Millisecond,
-		"the last one's release takes the places of all who were served in its run")
+	fairQueued(t, rdb, 0) // the last one's release takes the places of all who were served in its run
 }
 
 // inRuns replaces the owners of holds by those of places where a process was granted the lock in a
@@ -144,7 +146,7 @@ func TestFairWaitersKilled(t *testing.T) {
 		m := fairlock.New(newClient(t, rdb, nil), fairLock)
 		h := kindtest.Lock(t, m)
 		fairGo(t, rdb, dead)
-		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead }, patience, time.Millisecond)
+		fairQueued(t, rdb, dead)
 		ctx, cancel := context.WithCancel(t.Context())
 		var group sync.WaitGroup
 		defer group.Wait()
@@ -161,15 +163,13 @@ func TestFairWaitersKilled(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		require.Eventually(t, func() bool { return len(fairQueue(t, rdb)) == dead+1 }, patience, time.Millisecond)
+		fairQueued(t, rdb, dead+1)
 		queue := fairQueue(t, rdb)
 		killed.Kill()
 		mailbox := "redisson_lock__channel:{" + fairLock + "}:" + uuidOf(queue[0])
-		require.Eventually(t, func() bool { return rdb.PubSubNumSub(t.Context(), mailbox).Val()[mailbox] == 0 },
-			patience, time.Millisecond)
+		kindtest.Eventually(t, "nobody listens", func() bool { return kindtest.Listeners(t.Context(), rdb, mailbox) == 0 })
 		require.NoError(t, h.Unlock(t.Context()))
-		s := kindtest.State(t, m)
-		return queue[0], queue[dead], s.Owner
+		return queue[0], queue[dead], kindtest.State(t, m).Owner
 	}
 	_, live, owner := unlock(t, nil)
 	require.Equal(t, live, owner)
@@ -263,22 +263,11 @@ func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int
 	ctx, leave := context.WithCancel(t.Context())
 	m := fairlock.New(newClient(t, rdb, nil), fairLock)
 	h := kindtest.Take(ctx, t, m.Lock)
-	queued := func(n int64) {
-		require.Eventually(t, func() bool {
-			return rdb.LLen(ctx, "redisson_lock_queue:{fair}").Val() == n
-		}, patience, tick)
-	}
 	process := startProcess(t, waitersEnv, node.Addr(), killedWaiters)
-	queued(killedWaiters)
+	fairQueued(t, rdb, killedWaiters)
 	granted := make(chan error, 1)
-	go func() {
-		next, err := m.Lock(ctx)
-		if err == nil {
-			err = next.Unlock(ctx)
-		}
-		granted <- err
-	}()
-	queued(killedWaiters + 1)
+	go func() { granted <- kindtest.Pair(ctx, m) }()
+	fairQueued(t, rdb, killedWaiters+1)
 	client, _, _ := strings.Cut(h.Owner(), ":")
 	require.True(t, others(t, c, client), "the process listens")
 	process.Kill()

@@ -309,13 +309,7 @@ func TestPrefix(t *testing.T) {
 // waitingFor locks and unlocks in the background.
 func waitingFor(t *testing.T, m holdfast.Locker) <-chan error {
 	done := make(chan error, 1)
-	go func() {
-		h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-		if err == nil {
-			err = h.Unlock(t.Context())
-		}
-		done <- err
-	}()
+	go func() { done <- kindtest.Pair(t.Context(), m, holdfast.Wait(patience)) }()
 	return done
 }
 
@@ -371,6 +365,5 @@ func TestPrefixesOfMasters(t *testing.T) {
 	_, err := redlock.New(clients, "x", redlock.TrustRestarts()).Lock(t.Context(), holdfast.Wait(time.Second))
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, `Options.Prefix of clients[2] is "b:", and that of clients[0] is "a:"; give all`)
-	h := kindtest.Lock(t, redlock.New(clients[:2], "x", redlock.TrustRestarts()), holdfast.Wait(patience))
-	require.NoError(t, h.Unlock(t.Context()))
+	require.NoError(t, kindtest.Pair(t.Context(), redlock.New(clients[:2], "x", redlock.TrustRestarts()), holdfast.Wait(patience)))
 }

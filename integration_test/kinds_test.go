@@ -59,11 +59,9 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			calls := srv.CommandCalls(t)
 			require.Zero(t, calls["evalsha"]+calls["eval"])
 
-			other := kindtest.Take(h.Context(), t, inner.lock(c, "y").Lock) // another name
-			require.NoError(t, other.Unlock(t.Context()))
-			again := kindtest.Take(h.Context(), t, outer.lock(c, "x").Lock) // its own kind
-			require.NoError(t, again.Unlock(t.Context()))
-			require.NoError(t, h.Unlock(t.Context()))
+			kindtest.Unlock(t, kindtest.Take(h.Context(), t, inner.lock(c, "y").Lock)) // another name
+			again := kindtest.Take(h.Context(), t, outer.lock(c, "x").Lock)            // its own kind
+			kindtest.Unlock(t, again, h)
 
 			defer defence.OneKind.Without(t)()
 			h = kindtest.Lock(t, outer.lock(c, "x"))
@@ -127,8 +125,7 @@ func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name stri
 		require.Greater(t, h.Token(), last)
 		last = h.Token()
 		require.NoError(t, h.Unlock(t.Context()))
-		state := kindtest.State(t, m)
-		return state.Owner == h.Owner()
+		return kindtest.State(t, m).Owner == h.Owner()
 	}
 	if c, cluster := rdb.(*redis.ClusterClient); cluster && c.Do(t.Context(), "PUBSUB", "SHARDNUMSUB", "x").Err() != nil {
 		for range 20 {

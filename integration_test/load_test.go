@@ -42,8 +42,7 @@ var everywhere = []step{
 	{"out of memory for a moment", func(t *testing.T, top topology.Topology) {
 		each("CONFIG", "SET", "maxmemory", "1")(t, top)
 		awaitError(t, top, "OOM", func(rdb redis.UniversalClient) error {
-			return rdb.Set(t.Context(), loadKey, 1,
-				time.Second).Err()
+			return rdb.Set(t.Context(), loadKey, 1, time.Second).Err()
 		})
 		each("CONFIG", "SET", "maxmemory", "0")(t, top)
 	}},

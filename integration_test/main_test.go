@@ -59,8 +59,7 @@ var newClient, onAllServers = kindtest.NewClient, redistest.EachProgram
 
 // mustLock gets a lock that is free, through whatever is left of a fault.
 func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
-	h := kindtest.Lock(t, m, holdfast.Wait(patience))
-	return h
+	return kindtest.Lock(t, m, holdfast.Wait(patience))
 }
 
 // outermost are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest

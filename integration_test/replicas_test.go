@@ -76,18 +76,11 @@ func TestReplicasConfirm(t *testing.T) {
 			var n atomic.Int32
 			for i := range 16 {
 				group.Go(func() {
-					h, err := rlock.New(c, fmt.Sprint("orders:", i)).Lock(t.Context(),
-						holdfast.WithReplicas(1, timeout))
-					switch {
-					case errors.Is(err, holdfast.ErrNotReplicated):
+					err := kindtest.Pair(t.Context(), rlock.New(c, fmt.Sprint("orders:", i)), holdfast.WithReplicas(1, timeout))
+					if errors.Is(err, holdfast.ErrNotReplicated) {
 						n.Add(1)
-					case err == nil:
-						err = h.Unlock(t.Context())
-						fallthrough
-					default:
-						if err != nil {
-							t.Error(err)
-						}
+					} else if err != nil {
+						t.Error(err)
 					}
 				})
 			}
@@ -103,8 +96,7 @@ func TestReplicasConfirm(t *testing.T) {
 				_, err := m.Lock(t.Context(), holdfast.WithReplicas(1, briefly))
 				require.ErrorIs(t, err, holdfast.ErrNotReplicated, kind)
 				require.ErrorContains(t, err, "0 of 1 replicas confirmed within 300ms")
-				h := kindtest.Take(t.Context(), t, rivals[kind].TryLock) // given back before the error was told
-				require.NoError(t, h.Unlock(t.Context()))
+				kindtest.Unlock(t, kindtest.Take(t.Context(), t, rivals[kind].TryLock)) // given back before the error was told
 			}
 		}
 	})
@@ -119,10 +111,7 @@ func TestReplicasConfirmOnDisk(t *testing.T) {
 		r, replica := startWithReplica(t, p)
 		m := rlock.New(newClient(t, r.Client(t), nil), "orders")
 		onDisk := func(timeout time.Duration) error {
-			h, err := m.Lock(t.Context(), holdfast.WithReplicasOnDisk(1, timeout))
-			if err == nil {
-				err = h.Unlock(t.Context())
-			}
+			err := kindtest.Pair(t.Context(), m, holdfast.WithReplicasOnDisk(1, timeout))
 			left, err2 := r.Primary().Try("EXISTS", "orders")
 			require.NoError(t, err2)
 			require.EqualValues(t, 0, left)
@@ -157,9 +146,8 @@ func TestReplicasInEveryTopology(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		for kind, m := range locks(newClient(t, top.Connect(t), nil), "orders") {
 			lock := func() {
-				h, err := m.Lock(t.Context(), holdfast.WithReplicas(replicasOf(top), amply), holdfast.Wait(patience))
+				err := kindtest.Pair(t.Context(), m, holdfast.WithReplicas(replicasOf(top), amply), holdfast.Wait(patience))
 				require.NoError(t, err, kind)
-				require.NoError(t, h.Unlock(t.Context()))
 			}
 			lock()
 			top.(topology.Failover).Failover(t, m.Name())
@@ -170,8 +158,7 @@ func TestReplicasInEveryTopology(t *testing.T) {
 			}
 			_, err := m.Lock(t.Context(), holdfast.WithReplicas(9, briefly), holdfast.Wait(patience))
 			require.ErrorIs(t, err, holdfast.ErrNotReplicated)
-			h := kindtest.Take(t.Context(), t, m.TryLock) // given back
-			require.NoError(t, h.Unlock(t.Context()))
+			kindtest.Unlock(t, kindtest.Take(t.Context(), t, m.TryLock)) // given back
 		}
 	})
 }
@@ -204,22 +191,12 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 		m := rlock.New(newClient(t, r.Client(t), nil), "orders")
 		require.NoError(t, mustLock(t, m).Unlock(t.Context()))
 		slow.Pause()
-		granted := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, err := m.Lock(t.Context(), holdfast.WithReplicas(2, amply))
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- h
-		}()
-		kindtest.Eventually(t, "waited for", func() bool {
-			return old.Field(t, "clients",
-				"blocked_clients") == "1"
-		})
+		granted := kindtest.Begin(t.Context(), t, m.Lock, holdfast.WithReplicas(2, amply))
+		kindtest.Eventually(t, "waited for", func() bool { return old.Field(t, "clients", "blocked_clients") == "1" })
 		kindtest.Eventually(t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
 		r.Promote(t, next)
 		slow.Resume()
-		h := <-granted
+		h := granted.Hold()
 		require.Equal(t, "1", next.Command(t, "HGET", "orders", h.Owner()))
 		require.NoError(t, h.Unlock(t.Context()))
 	})
@@ -271,8 +248,7 @@ func TestReplicasWithTheRule(t *testing.T) {
 		}
 		one := holdfast.WithReplicas(1, amply)
 		limited := as(rule + " " + aclReplicas)
-		h := kindtest.Lock(t, limited, one)
-		require.NoError(t, h.Unlock(t.Context()))
+		kindtest.Unlock(t, kindtest.Lock(t, limited, one))
 		require.Empty(t, refused(t, srv))
 
 		limited = as(rule)

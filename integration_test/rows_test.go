@@ -30,31 +30,38 @@ type row struct {
 //
 //	what stands there | the call | its reply | what stands there then | text of the script => text in its place
 //
-// A line break in an edit is written \n.
+// A line break in an edit is written \n. A call may name several scripts, as release,renew: then it is a row of each.
 func table(text string) (rows []row) {
-	var bodies []string
+	var names, bodies []string
 	for line := range strings.Lines(text) {
 		switch line := strings.TrimRight(line, "\n"); {
 		case line == "" || strings.HasPrefix(line, "//"):
 		case line[0] == '\t':
 			bodies[len(bodies)-1] += strings.TrimSpace(line) + " "
 		default:
-			rows, bodies = append(rows, row{name: line}), append(bodies, "")
+			names, bodies = append(names, line), append(bodies, "")
 		}
 	}
 	for i, body := range bodies {
 		field := strings.Split(strings.TrimSpace(body), " | ")
 		cut, paste, ok := strings.Cut(field[len(field)-1], " =>")
-		name, _, _ := strings.Cut(field[1], " ")
-		if len(field) != 5 || !ok || scripts[name].Script == nil {
-			panic(fmt.Sprintf("row %q is not complete: %q", rows[i].name, field))
+		calls, args, _ := strings.Cut(field[1], " ")
+		for call := range strings.SplitSeq(calls, ",") {
+			if len(field) != 5 || !ok || scripts[call].Script == nil {
+				panic(fmt.Sprintf("row %q is not complete: %q", names[i], field))
+			}
+			rows = append(rows, row{
+				name: names[i], script: scripts[call].Script, given: field[0], args: call + " " + args, reply: field[2], after: field[3],
+				cut: strings.ReplaceAll(cut, `\n`, "\n"), paste: strings.ReplaceAll(strings.TrimSpace(paste), `\n`, "\n"),
+			})
 		}
-		r := &rows[i]
-		r.script, r.given, r.args, r.reply, r.after = scripts[name].Script, field[0], field[1], field[2], field[3]
-		r.cut = strings.ReplaceAll(cut, `\n`, "\n")
-		r.paste = strings.ReplaceAll(strings.TrimSpace(paste), `\n`, "\n")
 	}
 	return rows
+}
+
+// of are the rows of some scripts.
+func of(rows []row, some ...*lua.Script) []row {
+	return slices.DeleteFunc(slices.Clone(rows), func(r row) bool { return !slices.Contains(some, r.script) })
 }
 
 // find is the row of that name.

@@ -35,24 +35,14 @@ token ahead of the clock
 	LOCK{a=1}/30s TOKEN=9000000000000001/1h | math.max(n + 1, => math.max(n,
 token shorter than the clock's, and greater as text
 	TOKEN=9/20s | acquire | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | math.max(n + 1, tonumber(token)) => n + 1
-token longer than the clock's, and smaller as text
-	TOKEN=10000000000000000/20s | acquire | !HOLDFAST | same | #last ~= #token or last => last
 greatest token
 	TOKEN=9007199254740990/20s | acquire | 1 9007199254740991 9007199254740991 clock |
 	LOCK{a=1}/30s TOKEN=9007199254740991/1h | string.format('%.0f', math => tostring(math
-token that has no next one
-	TOKEN=9007199254740991/20s | acquire | !HOLDFAST | same | n >= 9007199254740991 => n > 9007199254740991
-token that is no number
-	TOKEN=text/20s | acquire | !HOLDFAST | same | if not n or => if not n then n = 0 end\nif
-negative token
-	TOKEN=-1/20s | acquire | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
 token without a time to live
 	TOKEN=9000000000000000 | acquire | 1 9000000000000001 9000000000000001 clock |
 	LOCK{a=1}/30s TOKEN=9000000000000001/1h | 'PX', ARGV[3]) => 'KEEPTTL')
 token of another type
 	TOKEN[x]/20s | acquire | !WRONGTYPE | same | else\n => else\n  call('HSET', name, owner, '1')\n
-key of another type
-	notALock | acquire | !WRONGTYPE | same | local fields = call('HLEN', name) => call('DEL', name)\nlocal fields = 0
 another's
 	heldByB | acquire | 0 ttl:10s b | same |
 	return {0, call('PTTL', name), hash[1] => local _ = {0, call('PTTL', name), hash[1]
@@ -86,8 +76,6 @@ the owner's own without a token, repeated call
 	if last then => if true then\n    last = last or '0'
 token that is not a number by name
 	TOKEN=nan/20s | acquire | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
-token that is text of a token's length
-	TOKEN=000000000000text/20s | acquire | !HOLDFAST | same | or string.find(last, '%D')) then => ) then
 `)
 
 // The same for a block of tokens.
@@ -146,9 +134,6 @@ another's, who is near needs none
 another's, one that is no number
 	heldByB CHANNEL=text/5s | head_start | 0 ttl:10s b | same CHANNEL=60/11s |
 	(tonumber(start) or 0) <= tonumber(ARGV[7]) => tonumber(start) <= tonumber(ARGV[7])
-free: it ends
-	CHANNEL=30/5s | head_start start=0 ends=30 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
-	redis.pcall('DEL', KEYS[3]) => redis.pcall('GET', KEYS[3])
 free, another needs more
 	CHANNEL=30/5s | head_start start=20 ends=20 | 1 clock | same LOCK{a=1}/30s TOKEN=clock/1h |
 	(tonumber(start) or 0) <= tonumber(ARGV[8]) => true
@@ -185,9 +170,6 @@ free
 	call('HSET', name, owner, '1') => call('HSET', name, owner, '2')
 a string: a head start is not needed
 	LOCK=other/10s | head_start_beside | 0 ttl:10s -1 | same | type(stands) == 'string' => false
-free: a head start ends
-	CHANNEL=30/5s | head_start_beside start=0 ends=30 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
-	redis.pcall('DEL', KEYS[3]) => redis.pcall('GET', KEYS[3])
 `)
 
 // What becomes of votes.
@@ -271,14 +253,10 @@ free, in time
 	limit < clock) => limit > clock)
 free, in time by more digits
 	nothing | vote until=10000000000000000 | 1 6000 '' 0 clock | LOCK{a=1}/30s TOKEN=6000/1h | #limit == #clock and =>
-free, too late
-	nothing | vote until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
 free, too late, above an old token
 	TOKEN=5000/20s | vote until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
 free, the master's clock is not known
 	nothing | vote until=0 | -2 clock | nothing | then return {-2, clock} end => then end
-too late, by fewer digits
-	nothing | vote until=999999999999999 | -2 clock | nothing | #limit < #clock or =>
 the owner's own, too late
 	heldByA | vote count=3 until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
 another's, too late
@@ -303,16 +281,10 @@ a smaller one, and greater as text
 the greatest that there is
 	TOKEN=9007199254740990/20s | vote | 1 9007199254740991 '' 9007199254740990 clock |
 	LOCK{a=1}/30s TOKEN=9007199254740991/1h | string.format('%.0f', n + 1) => tostring(n + 1)
-none is greater than the last
-	TOKEN=9007199254740991/20s | vote | !HOLDFAST | same | n >= 9007199254740991 => n > 9007199254740991
 too many digits
 	TOKEN=99007199254740991/20s | vote | !HOLDFAST | same | n >= 9007199254740991 => #last < 16
-the last is no number
-	TOKEN=text/20s | vote | !HOLDFAST | same | if not n or => if not n then n = 0 end\nif
 the last is text of a token's length
 	TOKEN=00te/20s | vote | !HOLDFAST | same | or string.find(last, '%D')) then => ) then
-the last is negative
-	TOKEN=-1/20s | vote | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
 the last is of another type
 	TOKEN[x]/20s | vote | !WRONGTYPE | same | local last = call => call('HSET', name, owner, '1')\nlocal last = call
 the last has no time to live

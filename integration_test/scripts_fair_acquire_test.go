@@ -10,15 +10,11 @@ free, in time
 free, in time by more digits
 	nothing | fair_acquire until=10000000000000000 | 1 clock | LOCK{c:h1=1}/30s TOKEN=clock/1h |
 	#limit == #clock and =>
-free, too late
-	nothing | fair_acquire until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
 too late for a place
 	heldByX | fair_acquire place=15s until=1000000000000000 | -2 clock | same |
 	then return {-2, clock} end => then end
 the server's clock is not known
 	heldByX | fair_acquire place=15s until=0 | -2 clock | same | then return {-2, clock} end => then end
-too late, by fewer digits
-	nothing | fair_acquire until=999999999999999 | -2 clock | nothing | #limit < #clock or =>
 free, try
 	nothing | fair_acquire | 1 clock | LOCK{c:h1=1}/30s TOKEN=clock/1h | redis.pcall('PEXPIRE', name, lease) => 1
 free, wait: no place is left behind
@@ -38,19 +34,10 @@ token ahead of the clock
 	LOCK{c:h1=1}/30s TOKEN=9000000000000001/1h | math.max(n + 1, => math.max(n,
 token shorter than the clock's, and greater as text
 	TOKEN=9/20s | fair_acquire | 1 clock | LOCK{c:h1=1}/30s TOKEN=clock/1h | math.max(n + 1, tonumber(token)) => n + 1
-token longer than the clock's, and smaller as text
-	TOKEN=10000000000000000/20s | fair_acquire | !HOLDFAST | same | #last ~= #token or last => last
-token that has no next one
-	TOKEN=9007199254740991/20s | fair_acquire | !HOLDFAST | same | n >= 9007199254740991 => n > 9007199254740991
 token that is no number
 	TOKEN=text/20s | fair_acquire | !HOLDFAST | same | if not n or => if not n then n = 0 end\n    if
-token that is text of a token's length
-	TOKEN=000000000000text/20s | fair_acquire | !HOLDFAST | same | or string.find(last, '%D')) then => ) then
 token of another type
 	TOKEN[x]/20s | fair_acquire | !WRONGTYPE | same | call('GET', tokens), micros() => false, micros()
-key of another type
-	notALock | fair_acquire | !WRONGTYPE | same |
-	local fields = call('HLEN', name) => call('DEL', name)\nlocal fields = 0
 queue of another type
 	ORDER=text/20s | fair_acquire | !WRONGTYPE | same | local first = call('LINDEX', queue, 0) => local first = false
 deadlines of another type

@@ -4,8 +4,6 @@ package integration_test
 
 // A holder goes, or one who waits.
 var fairReleaseRows = table(`
-free, nobody waits
-	nothing | fair_release | -1 | nothing | if not held then return {-1} end =>
 held, nobody waits
 	heldByC LISTEN(c d) | fair_release | 1 | same -LOCK | call('DEL', name)\nelseif => elseif
 held more than once

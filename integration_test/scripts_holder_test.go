@@ -3,10 +3,6 @@ package integration_test
 // The rows of the scripts for whoever holds the lock, and of those that look at it.
 
 var recountRows = table(`
-free
-	nothing | recount | -1 | nothing | if not held then return {-1} end =>
-another's
-	heldByB | recount | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 one more
 	heldByA | recount | 1 | same LOCK{a=2}/30s | call('HSET', name, ARGV[1], ARGV[2]) =>
 counted already, by a call whose reply was lost
@@ -25,10 +21,6 @@ key of another type
 `)
 
 var releaseRows = table(`
-free
-	nothing | release | -1 | nothing | if not held then return {-1} end =>
-another's
-	heldByB | release | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 held
 	heldByA | release | 1 | same -LOCK | \ncall('DEL', name) => \n
 held, and those who wait are told
@@ -42,13 +34,9 @@ held more than once
 	\ncall('DEL', name) => \ncall('HINCRBY', name, ARGV[1], -1)
 without a time to live
 	LOCK{a=1} | release | 1 | nothing | \ncall('DEL', name) => \ncall('PEXPIRE', name, 100000)
-key of another type
-	notALock | release | !WRONGTYPE | same | local held = call => call('DEL', name)\nlocal held = call
 `)
 
 var leaveRows = table(`
-free
-	nothing | leave | -1 | nothing | if not held then return {-1} end =>
 another's
 	heldByB | leave | -1 | same | call('HEXISTS', name, ARGV[1]) == 1 => call('EXISTS', name) == 1
 less than is left
@@ -111,13 +99,9 @@ token of another type
 `)
 
 var renewRows = table(`
-free
-	nothing | renew | -1 | nothing | if not held then return {-1} end =>
 free, the token is not kept for nobody
 	TOKEN=5000/20s | renew | -1 | same |
 	if not held then return => if not held then call('PEXPIRE', KEYS[2], ARGV[3]) return
-another's
-	heldByB | renew | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 held
 	LOCK{a=3}/10s TOKEN=5000/20s | renew | 1 | LOCK{a=3}/30s TOKEN=5000/1h | call('PEXPIRE', name, lease) =>
 the token is kept
@@ -220,12 +204,8 @@ free, and the holder might ask here too
 	nothing | force | -1 | TOKEN=clock/1h | if not held and call('HLEN', name) > 0 then => if not held then
 another's
 	heldByB | force | -1 | same | if not held and call('HLEN', name) > 0 then return {-1} end =>
-another's, and not the owner's
-	heldByB | force | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 the token's key holds something else
 	LOCK{a=1}/10s TOKEN=ten | force | !HOLDFAST | same | if not n or n >= 9007199254740991 then => if false then
-key of another type
-	notALock | force | !WRONGTYPE | same | local held = call => call('DEL', name)\nlocal held = call
 `)
 
 var forceOwnerRows = table(`

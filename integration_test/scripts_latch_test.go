@@ -14,10 +14,6 @@ a repeat, and it was opened
 	CALL=0/30s | latch_set | 1 '' clock | same | if outcome then return {1, tonumber(outcome), clock} end =>
 a repeat
 	LOCK=2/30s CALL=1/30s | latch_set | 1 1 clock | same | if outcome then return {1, tonumber(outcome), clock} end =>
-too late
-	nothing | latch_set until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
-no latch
-	heldByB | latch_set | !WRONGTYPE | same | local stands = call('GET', name) => local stands = call('EXISTS', name) == 1
 one of three
 	three LISTEN(latch) | latch_count | 1 2 clock | LOCK=2/60s CALL=2/3660s |
 	call('SET', this, outcome, 'PX', kept) =>
@@ -37,8 +33,6 @@ not set
 not set, and the call is remembered
 	nothing | latch_count | 1 '' clock | CALL=0/3660s |
 	call('SET', this, outcome, 'PX', kept) => if stands then call('SET', this, outcome, 'PX', kept) end
-too late
-	three | latch_count until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
 no count
 	LOCK=red/30s | latch_count | !HOLDFAST | same |
 	local left = not string.find(count, '[^%d-]') and tonumber(count) => local left = 5
@@ -56,23 +50,11 @@ a repeat that found nothing, and it was set
 	three CALL=0/30s | latch_delete | 1 '' clock | same | if outcome then return {1, tonumber(outcome), clock} end =>
 a repeat, and it was set anew
 	three CALL=1/30s | latch_delete | 1 1 clock | same | if outcome then return {1, tonumber(outcome), clock} end =>
-too late
-	three | latch_delete until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
-no latch
-	heldByB | latch_delete | !WRONGTYPE | same | local stands = call('GET', name) => local stands = call('EXISTS', name) == 1
 set
 	three | latch_look | 1 3 ttl:30s | same | math.max(left, 0) => math.min(left, 1)
 it stays for longer, and what says so
 	three COUNTS=latch/30s | latch_count | 1 2 clock | LOCK=2/60s CALL=2/3660s COUNTS=latch/60s |
 	call('PEXPIRE', counts, ARGV[2]) =>
-a semaphore
-	three COUNTS=semaphore/30s | latch_count | !HOLDFAST | same | call('GET', counts) == 'semaphore' => false
-a semaphore
-	three COUNTS=semaphore/30s | latch_set | !HOLDFAST | same | call('GET', counts) == 'semaphore' => false
-a semaphore
-	three COUNTS=semaphore/30s | latch_delete | !HOLDFAST | same | call('GET', counts) == 'semaphore' => false
-a semaphore
-	three COUNTS=semaphore/30s | latch_look | !HOLDFAST | same | call('GET', counts) == 'semaphore' => false
 not set
 	nothing | latch_look | 1 '' -2 | nothing | return {1, 0, -2} => return {1, 1, -2}
 no count
@@ -81,10 +63,6 @@ no count
 `)
 
 var electionRows = table(`
-free
-	nothing | election_announce | -1 | nothing | if not held then return {-1} end =>
-another's
-	heldByB | election_announce | -1 | same | call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
 held
 	heldByC LISTEN(observers) | election_announce | 1 | same SAID="5000 c:h1 v"/1h TOLD(observers:5000) |
 	'PX', ARGV[4]) => 'PX', 1000)
@@ -100,8 +78,6 @@ held, a longer token has announced itself
 	heldByC SAID="10000 d:h1 w"/50s | election_announce | -1 | same | #last > #token or =>
 held, the announcement is of another type
 	heldByC SAID{a=1}/10s | election_announce | !WRONGTYPE | same | call('GET', KEYS[2]) => nil
-key of another type
-	notALock | election_announce | !WRONGTYPE | same | local held = call => call('DEL', name)\nlocal held = call
 nobody
 	nothing | election_leader | 0 | nothing | if not token or => if token and
 held, and not announced
@@ -158,6 +134,4 @@ renewed, the announcement is kept for longer
 another's
 	heldByB SAID="4999 d:h1 w"/50s | election_renew | -1 | same |
 	if redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1 and => if
-free
-	nothing | election_renew | -1 | nothing | if not held then return {-1} end =>
 `)

@@ -31,7 +31,8 @@ func TestScriptsOutOfMemory(t *testing.T) {
 	grants := func(r row) bool {
 		return strings.HasPrefix(r.reply, "1") && !strings.HasPrefix(r.name, "the owner's own")
 	}
-	work := slices.Concat(recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
+	shared := of(sharedRows, lua.Recount, lua.Release, lua.Leave, lua.Renew, lua.Force, lua.FairRelease, lua.Vote)
+	work := slices.Concat(shared, recountRows, releaseRows, leaveRows, renewRows, stateRows, passRows, passTokenRows, forceRows,
 		pick(t, acquireRows, "another's"), slices.DeleteFunc(slices.Clone(votes), grants), fairReleaseRows, fairStateRows,
 		pick(t, fairPlaceRows, "no place for a try"), pick(t, fairOwnRows, "handed over, and the word of it lost"),
 		pick(t, fairHandRows, "out of reach"), pick(t, fairPollRows, "nothing there", "no place"))
@@ -246,7 +247,7 @@ func edit(t *testing.T, rows []row, name, cut, paste string) []row {
 func TestScriptsForMany(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
-		for _, r := range renewRows {
+		for _, r := range slices.Concat(renewRows, of(sharedRows, lua.Renew)) {
 			t.Run(r.name, func(t *testing.T) {
 				ctx := t.Context()
 				require.NoError(t, rdb.ScriptFlush(ctx).Err())

@@ -72,7 +72,8 @@ func inParcel(t *testing.T, edited *lua.Script) sender {
 
 // packedRows are the rows of the scripts that are packed, as clients call these.
 func packedRows() (rows []row) {
-	for _, r := range slices.Concat(acquireRows, blockRows, recallRows, releaseRows) {
+	shared := of(sharedRows, lua.Acquire, lua.Release)
+	for _, r := range slices.Concat(shared, acquireRows, blockRows, recallRows, releaseRows) {
 		if r.script == lua.Acquire {
 			if strings.Contains(r.args, "again=1") {
 				continue // travels alone

@@ -8,8 +8,6 @@ free, and no write is known
 free
 	TOKEN=5000/20s | rw_read | 1 5000 5000 clock | same LOCK{mode=read u:h7=1}/30s READS:u:h7=1/30s |
 	call('SET', lease, '1', 'PX', held[2] and math.max(ms, call('PTTL', lease)) or ms) =>
-too late
-	nothing | rw_read until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
 others read
 	readBy9 | rw_read lease=15s | 1 5000 5000 clock | same LOCK{mode=read u:h9=1 u:h7=1}/60s READS:u:h7=1/15s |
 	math.max(left, ms) => ms
@@ -69,8 +67,6 @@ var rwWriteRows = table(`
 free
 	nothing | rw_write | 1 clock clock clock | LOCK{mode=write u:h7:write=1}/30s TOKEN=clock/1h |
 	local limited = redis.pcall('PEXPIRE', name, lease) => local limited = 1
-too late
-	nothing | rw_write until=1000000000000000 | -2 clock | nothing | then return {-2, clock} end => then end
 free, the token is ahead of the clock
 	TOKEN=9000000000000000/20s | rw_write | 1 9000000000000001 9000000000000001 clock |
 	LOCK{mode=write u:h7:write=1}/30s TOKEN=9000000000000001/1h |

@@ -202,12 +202,6 @@ another has set another number since
 	if not call('ZSCORE', places, this) then => if true then
 too late
 	threeBy9 | sem_set until=1000000000000000 | -2 clock | same | #limit == #clock and limit < clock => false
-a latch
-	threeFree COUNTS=latch/60s | sem_set | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
-a latch
-	threeFree COUNTS=latch/60s | sem_acquire | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
-a latch
-	threeFree COUNTS=latch/60s | sem_state | !HOLDFAST | same | call('GET', KEYS[8]) == 'latch' => false
 free
 	nothing | sem_state | 1 3 3 '' | nothing | known or ARGV[1] - out => known or 1
 out, and one waits

@@ -17,9 +17,55 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+// What several scripts do alike.
+var sharedRows = table(`
+token longer than the clock's, and smaller as text
+	TOKEN=10000000000000000/20s | acquire,fair_acquire | !HOLDFAST | same | #last ~= #token or last => last
+token that has no next one
+	TOKEN=9007199254740991/20s | acquire,vote,fair_acquire | !HOLDFAST | same |
+	n >= 9007199254740991 => n > 9007199254740991
+token that is no number
+	TOKEN=text/20s | acquire,vote | !HOLDFAST | same | if not n or => if not n then n = 0 end\nif
+negative token
+	TOKEN=-1/20s | acquire,vote | !HOLDFAST | same | local n = not string.find(last, '%D') and => local n =
+key of another type
+	notALock | acquire,fair_acquire | !WRONGTYPE | same |
+	local fields = call('HLEN', name) => call('DEL', name)\nlocal fields = 0
+token that is text of a token's length
+	TOKEN=000000000000text/20s | acquire,fair_acquire | !HOLDFAST | same | or string.find(last, '%D')) then => ) then
+free: a head start ends
+	CHANNEL=30/5s | head_start,head_start_beside start=0 ends=30 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h |
+	redis.pcall('DEL', KEYS[3]) => redis.pcall('GET', KEYS[3])
+free, too late
+	nothing | vote,fair_acquire,latch_set,rw_read,rw_write until=1000000000000000 | -2 clock | nothing |
+	then return {-2, clock} end => then end
+too late, by fewer digits
+	nothing | vote,fair_acquire until=999999999999999 | -2 clock | nothing | #limit < #clock or =>
+free
+	nothing | fair_release,recount,release,leave,renew,election_announce,election_renew | -1 | nothing |
+	if not held then return {-1} end =>
+another's
+	heldByB | recount,release,renew,force,election_announce | -1 | same |
+	call('HEXISTS', name, ARGV[1]) => call('EXISTS', name)
+key of another type
+	notALock | release,force,election_announce | !WRONGTYPE | same |
+	local held = call => call('DEL', name)\nlocal held = call
+no latch
+	heldByB | latch_set,latch_delete | !WRONGTYPE | same |
+	local stands = call('GET', name) => local stands = call('EXISTS', name) == 1
+too late
+	three | latch_count,latch_delete until=1000000000000000 | -2 clock | same | then return {-2, clock} end => then end
+a semaphore
+	three COUNTS=semaphore/30s | latch_count,latch_set,latch_delete,latch_look | !HOLDFAST | same |
+	call('GET', counts) == 'semaphore' => false
+a latch
+	threeFree COUNTS=latch/60s | sem_set,sem_acquire,sem_state | !HOLDFAST | same |
+	call('GET', KEYS[8]) == 'latch' => false
+`)
+
 // allRows are the rows of all scripts.
 func allRows() []row {
-	return slices.Concat(acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, takenRows, renewRows,
+	return slices.Concat(sharedRows, acquireRows, blockRows, startRows, recountRows, releaseRows, leaveRows, takenRows, renewRows,
 		stateRows, passRows, passTokenRows, voteRows, voteTokenRows, voteClockRows, voteLateRows, forceRows,
 		fairAcquireRows, fairOwnRows, fairPlaceRows, fairHandRows, fairReleaseRows, fairPollRows, fairMixedRows,
 		fairJoinRows, fairStateRows, manyRows, recallRows, rwReadRows, rwWriteRows, rwReleaseRows, rwStayRows, rwOtherRows,

@@ -183,12 +183,6 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 		require.Equal(t, holdfast.State{Owner: h.Owner(), Count: count, Remaining: s.Remaining, Token: h.Token(),
 			Waiters: k.nobody}, s)
 	}
-	forced := func() {
-		there, err := b.ForceUnlock(ctx)
-		require.NoError(t, err)
-		require.True(t, there)
-	}
-
 	h := kindtest.Take(ctx, t, a.Lock)
 	kindtest.Refused(ctx, t, b.TryLock)
 	inner := kindtest.Take(h.Context(), t, a.Lock)
@@ -221,9 +215,9 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	h = kindtest.Take(ctx, t, a.Lock, holdfast.HoldAtLeast(time.Hour))
 	require.NoError(t, h.Unlock(ctx))
 	stands(h, 1)
-	forced()
+	kindtest.Forced(t, b)
 	h = kindtest.Take(ctx, t, a.Lock)
-	forced()
+	kindtest.Forced(t, b)
 	require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
 	require.Zero(t, rdb.Exists(ctx, name).Val())
 	require.Positive(t, rdb.PTTL(ctx, "redisson_lock_token:"+tagged(name)).Val(), "the token's key has a time to live")

@@ -31,7 +31,7 @@ const patience = kindtest.Patience
 var (
 	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
 	begin, refused     = kindtest.Begin, kindtest.Refused
-	awaitEnd           = kindtest.Ended
+	awaitEnd, lockOnce = kindtest.Ended, kindtest.Pair
 
 	eventually = kindtest.Eventually
 	uniqueName = kindtest.UniqueName
@@ -133,20 +133,10 @@ func (l *lab) give(i int, name, owner string, lease time.Duration) {
 
 func itoa(n uint64) string { return strconv.FormatUint(n, 10) }
 
-// lockOnce locks and unlocks.
-func lockOnce(ctx context.Context, m holdfast.Locker) error {
-	_, err := once(m)(ctx)
-	return err
-}
-
 // once is a lock that is given back as soon as it is granted.
 func once(m holdfast.Locker) kindtest.Acquire {
 	return func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-		h, err := m.Lock(ctx, opts...)
-		if err == nil {
-			err = h.Unlock(ctx)
-		}
-		return h, err
+		return nil, kindtest.Pair(ctx, m, opts...)
 	}
 }
 

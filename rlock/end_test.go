@@ -316,10 +316,7 @@ func TestPanickingHook(t *testing.T) {
 		for _, after := range []bool{false, true} {
 			p, c, rdb := newPanicky(t, &holdfast.Options{Lease: time.Hour})
 			m := rlock.New(c, uniqueName(t))
-			lock := func() *holdfast.Hold {
-				h := take(ctx, t, m.Lock)
-				return h
-			}
+			lock := func() *holdfast.Hold { return take(ctx, t, m.Lock) }
 			panics := func(what string, s *lua.Script, owner string, f func()) {
 				p.owner.Store(owner) // else it may be a release that gives back the first lock, once more
 				p.at(s, 1, after)

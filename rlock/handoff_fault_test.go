@@ -238,8 +238,7 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 		const channel = "redisson_lock__channel:{a}"
 		if !defence.Rest.Off() {
 			eventually(t, "it stops listening", func() bool {
-				return p.direct.PubSubNumSub(t.Context(),
-					channel).Val()[channel] == 0
+				return kindtest.Listeners(t.Context(), p.direct, channel) == 0
 			})
 		}
 		kept := !asked()

@@ -110,8 +110,7 @@ func TestManyHoldsOfOneOwner(t *testing.T) {
 	prefix := uniqueName(t)
 	ctx := holdfast.WithOwner(t.Context())
 	lock := func(i int, opts ...holdfast.Option) *holdfast.Hold {
-		h := take(ctx, t, rlock.New(c, prefix+strconv.Itoa(i), opts...).Lock)
-		return h
+		return take(ctx, t, rlock.New(c, prefix+strconv.Itoa(i), opts...).Lock)
 	}
 	var holds []*holdfast.Hold
 	for range 2 { // the second time they are re-entries

@@ -116,11 +116,7 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 		return how[h] > 0
 	}
 	pair := func() {
-		h, err := m.Lock(t.Context())
-		if err == nil {
-			err = h.Unlock(t.Context())
-		}
-		if err != nil {
+		if err := kindtest.Pair(t.Context(), m); err != nil {
 			t.Error(err)
 		}
 	}
@@ -169,11 +165,7 @@ func TestWaitedIsNotNegative(t *testing.T) {
 	for range 3 {
 		group.Go(func() {
 			for !enough() {
-				h, err := m.Lock(t.Context())
-				if err == nil {
-					err = h.Unlock(t.Context())
-				}
-				if err != nil {
+				if err := kindtest.Pair(t.Context(), m); err != nil {
 					t.Error(err)
 					return
 				}

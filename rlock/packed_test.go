@@ -154,11 +154,7 @@ func TestParcelsOfSlots(t *testing.T) {
 			m := rlock.New(client, fmt.Sprint("slot:", i))
 			g.Go(func() error {
 				for round := 0; round < 5 || !met() && time.Now().Before(deadline); round++ {
-					h, err := m.Lock(t.Context(), holdfast.Wait(patience))
-					if err == nil {
-						err = h.Unlock(t.Context())
-					}
-					if err != nil {
+					if err := kindtest.Pair(t.Context(), m, holdfast.Wait(patience)); err != nil {
 						return err
 					}
 				}

@@ -162,7 +162,7 @@ var retryDefences = []proof{
 			require.NoError(l, l.direct.Del(l.Context(), name).Err())
 			l.send(l.caught(lua.Acquire)[0])
 			require.NoError(l, l.direct.Publish(l.Context(), channel, "0").Err())
-			if h, _ := l.outcome(granted); h == nil {
+			if h := l.outcome(granted); h == nil {
 				return "kept out by its own straggler"
 			}
 			return ""
@@ -200,7 +200,7 @@ var leaseDefences = []proof{
 			waiter := l.mutex(nil)
 			require.NoError(l, l.direct.HSet(l.Context(), name, "dead", 1).Err())
 			require.NoError(l, l.direct.PExpire(l.Context(), name, 700*time.Millisecond).Err())
-			if h, _ := l.outcome(l.background(waiter, l.Context())); h == nil {
+			if h := l.outcome(l.background(waiter, l.Context())); h == nil {
 				return "slept on while the lock was free"
 			}
 			return ""
@@ -238,7 +238,7 @@ var fairDefences = []proof{
 			granted := l.background(second, l.Context())
 			require.True(l, redistest.Within(patience, func() bool { return len(l.queue()) > before }), "it waits")
 			require.NoError(l, h.Unlock(l.Context()))
-			if h, _ := l.outcome(granted); h != nil && placed {
+			if h := l.outcome(granted); h != nil && placed {
 				return "had a place, and one who came later was granted the lock"
 			}
 			return ""
@@ -270,7 +270,7 @@ func queued() (n int) {
 }
 
 // stand has a waiter of the holder's client stand behind it.
-func (l *lab) stand(m *rlock.Mutex, ctx context.Context) <-chan *holdfast.Hold {
+func (l *lab) stand(m *rlock.Mutex, ctx context.Context) *kindtest.Pending {
 	before := queued()
 	granted := l.background(m, ctx)
 	require.True(l, redistest.Within(patience, func() bool { return queued() > before }))
@@ -338,7 +338,7 @@ var handOffDefences = []proof{
 			l.look()
 			rule := l.proxy.DelayRequest(l.sends(lua.Pass), 1, time.Minute)
 			require.NoError(l, h.Unlock(l.Context()))
-			h, _ = l.outcome(granted)
+			h = l.outcome(granted)
 			require.NotNil(l, h)
 			l.listen()
 			before := l.srv.CommandCalls(l)["evalsha"]
@@ -363,9 +363,8 @@ var handOffDefences = []proof{
 			<-ctx.leaves // and has not left its place yet
 			require.NoError(l, h.Unlock(l.Context()))
 			close(ctx.goes)
-			_, open := <-granted
-			require.False(l, open)
-			if h, _ = l.outcome(staying); h == nil {
+			require.ErrorIs(l, granted.Err(), context.Canceled)
+			if h = l.outcome(staying); h == nil {
 				return "held for nobody"
 			}
 			return ""
@@ -380,7 +379,7 @@ var handOffDefences = []proof{
 			require.NoError(l, l.direct.Set(l.Context(), "redisson_lock_token:"+name, future, time.Hour).Err())
 			defer defence.Look.Without(l)() // else the server is asked often enough
 			h := l.lock(m, l.Context())
-			var line []<-chan *holdfast.Hold
+			var line []*kindtest.Pending
 			for range 20 {
 				line = append(line, l.stand(m, l.Context()))
 			}
@@ -388,7 +387,7 @@ var handOffDefences = []proof{
 			for _, granted := range line {
 				tokens = append(tokens, h.Token())
 				require.NoError(l, h.Unlock(l.Context()))
-				h, _ = l.outcome(granted)
+				h = l.outcome(granted)
 				require.NotNil(l, h)
 			}
 			tokens = append(tokens, h.Token())

@@ -9,7 +9,6 @@ package controls_test
 import (
 	"context"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -127,24 +126,15 @@ func (l *lab) sends(s *lua.Script) func([]string) bool {
 // comes waits for what the promise says, and reports whether it came: with the defence it is given
 // all the time that a busy machine may need. Without it, it is not expected.
 func (l *lab) comes(cond func() bool) bool {
-	return redistest.Within(l.forWhatComes(), cond)
-}
-
-func (l *lab) forWhatComes() time.Duration {
+	limit := patience
 	if l.off {
-		return never
+		limit = never
 	}
-	return patience
+	return redistest.Within(limit, cond)
 }
 
-// holder is who holds the lock in Redis, "" if nobody does.
-func (l *lab) holder() string {
-	fields, err := l.direct.HKeys(context.Background(), name).Result()
-	require.NoError(l, err)
-	return strings.Join(fields, " and ")
-}
-
-func (l *lab) free() bool { return l.holder() == "" }
+// free reports whether nobody holds the lock in Redis.
+func (l *lab) free() bool { return l.direct.HLen(context.Background(), name).Val() == 0 }
 
 // count is an owner's hold count in Redis.
 func (l *lab) count(h *holdfast.Hold) string {
@@ -152,26 +142,14 @@ func (l *lab) count(h *holdfast.Hold) string {
 }
 
 // background runs a Lock beside the test.
-func (l *lab) background(m holdfast.Locker, ctx context.Context, opts ...holdfast.Option) <-chan *holdfast.Hold {
-	granted := make(chan *holdfast.Hold, 1)
-	go func() {
-		defer close(granted)
-		if h, err := m.Lock(ctx, opts...); err == nil {
-			granted <- h
-		}
-	}()
-	return granted
+func (l *lab) background(m holdfast.Locker, ctx context.Context) *kindtest.Pending {
+	return kindtest.Begin(ctx, l, m.Lock)
 }
 
-// outcome waits for a Lock that runs beside. open is false if it failed; without a hold and open it
-// was not granted in time.
-func (l *lab) outcome(granted <-chan *holdfast.Hold) (h *holdfast.Hold, open bool) {
-	limit := time.NewTimer(l.forWhatComes())
-	defer limit.Stop()
-	select {
-	case h, open = <-granted:
-		return h, open
-	case <-limit.C:
-		return nil, true
+// outcome is what a Lock that runs beside was granted, nil if it was not in time.
+func (l *lab) outcome(granted *kindtest.Pending) (h *holdfast.Hold) {
+	if l.comes(granted.Over) {
+		h, _ = granted.Result()
 	}
+	return h
 }

@@ -42,22 +42,13 @@ func TestStringIsALock(t *testing.T) {
 		require.ErrorContains(t, err, "WRONGTYPE")
 		require.Equal(t, rs.Value(), rdb.Get(ctx, "orders:42").Val())
 
-		granted := make(chan *holdfast.Hold, 1)
-		go func() {
-			h, err := m.Lock(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			granted <- h
-		}()
-		channel := "redisson_lock__channel:{orders:42}"
-		require.Eventually(t, func() bool { return rdb.PubSubNumSub(ctx, channel).Val()[channel] == 1 }, patience,
-			time.Millisecond, "it waits")
-		require.Empty(t, granted)
+		granted := kindtest.Begin(ctx, t, m.Lock)
+		kindtest.Eventually(t, "it waits", func() bool { return kindtest.Listeners(ctx, rdb, "redisson_lock__channel:{orders:42}") == 1 })
+		require.False(t, granted.Over())
 		ok, err := rs.Unlock()
 		require.NoError(t, err)
 		require.True(t, ok)
-		h := <-granted
+		h := granted.Hold()
 
 		var taken *redsync.ErrTaken
 		require.ErrorAs(t, rs.TryLock(), &taken)

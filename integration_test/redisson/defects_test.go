@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -116,7 +115,7 @@ func untold(s *story) {
 	before := s.settled()
 	p := sleeper.Start(Ask{Op: "lock", Kind: "read", Name: s.name})
 	s.waits(p, before)
-	ours := later(func() (*holdfast.Hold, error) { return rwlock.New(s.ours[1], s.name).RLock(s.ctx) })
+	ours := s.later(rwlock.New(s.ours[1], s.name).RLock)
 	s.until("ours waits", func() bool { return s.waiting() == before+2 })
 	require.NoError(s, s.side(j, "write", "unlock").Err())
 	s.mustUnlock(s.got(ours))
@@ -210,7 +209,7 @@ func busy(s *story) {
 		}
 		return asked > 100 // with a pause of seconds, as everywhere else, it would be ten
 	})
-	c := later(func() (*holdfast.Hold, error) { return s.mutex(0).Lock(s.ctx) })
+	c := s.later(s.mutex(0).Lock)
 	require.NoError(s, p.Reply(s.T).Err())
 	require.NoError(s, s.ask(brief, "unlock").Err())
 	s.mustUnlock(s.got(c))
@@ -266,15 +265,14 @@ func brokenOrder(s *story) {
 	deadlines := map[string]float64{}
 	waits := map[string]*Pending{}
 	threads := map[string]*Thread{}
-	got := make(chan granted, 2)
+	var got []*kindtest.Pending
 	for i, side := range "JGJGJ" {
 		n := len(arrival)
 		if side == 'J' {
 			j := hasty.Thread(s.T)
 			waits[j.Owner], threads[j.Owner] = s.start(j, "lock"), j
 		} else {
-			m := s.mutex(i / 2)
-			go func() { h, err := m.Lock(s.ctx); got <- granted{h, err} }()
+			got = append(got, s.later(s.mutex(i/2).Lock))
 		}
 		s.until("it has a place", func() bool { return len(s.queue()) > n || len(s.moved(arrival)) > 0 })
 		if queue := s.queue(); len(queue) > n {
@@ -303,8 +301,8 @@ func brokenOrder(s *story) {
 			}
 		})
 	}
-	for _, want := range ours { // in their order, whatever Redisson's do among them
-		h := s.got(got)
+	for i, want := range ours { // in their order, whatever Redisson's do among them
+		h := s.got(got[i])
 		require.Equal(s, want, h.Owner())
 		s.mustUnlock(h)
 	}
@@ -389,7 +387,7 @@ func passedBy(s *story) {
 	first := s.permits(j, Ask{Op: "acquire", N: 1}).Texts()
 	require.Len(s, first, 1)
 	sem := semaphore.New(s.ours[0], s.name, 2)
-	c := later(func() (*holdfast.Hold, error) { return sem.Acquire(s.ctx, 2) })
+	c := s.acquires(sem, 2)
 	s.queued(sem)
 	kindtest.Refused(s.ctx, s, semaphore.New(s.ours[1], s.name, 2).TryLock)
 	second := s.permits(late, Ask{Op: "tryAcquire", N: 1}).Texts()

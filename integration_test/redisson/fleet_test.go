@@ -156,22 +156,6 @@ func (s *story) javaLocks(t *Thread, op string) {
 	s.mustBe(t.Owner, 1)
 }
 
-// granted is a lock that is waited for: the hold, or nil and the error.
-type granted struct {
-	*holdfast.Hold
-	err error
-}
-
-// later locks in the background.
-func later(lock func() (*holdfast.Hold, error)) <-chan granted {
-	c := make(chan granted, 1)
-	go func() {
-		h, err := lock()
-		c <- granted{h, err}
-	}()
-	return c
-}
-
 // must is a hold without an error.
 func (s *story) must(h *holdfast.Hold, err error) *holdfast.Hold {
 	require.NoError(s, err)
@@ -179,9 +163,9 @@ func (s *story) must(h *holdfast.Hold, err error) *holdfast.Hold {
 }
 
 // wait has one of ours wait for the lock, and returns when it does.
-func (s *story) wait(m mutex, opts ...holdfast.Option) <-chan granted {
+func (s *story) wait(m mutex, opts ...holdfast.Option) *kindtest.Pending {
 	before := s.settled()
-	c := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx, opts...) })
+	c := s.later(m.Lock, opts...)
 	s.until("ours waits", func() bool { return s.waiting() > before })
 	return c
 }
@@ -280,17 +264,16 @@ func (s *story) until(what string, cond func() bool) {
 	}
 }
 
+// later locks in the background.
+func (s *story) later(lock kindtest.Acquire, opts ...holdfast.Option) *kindtest.Pending {
+	return kindtest.Begin(s.ctx, s, lock, opts...)
+}
+
 // got waits for what one of ours waits for.
-func (s *story) got(c <-chan granted) *holdfast.Hold {
+func (s *story) got(p *kindtest.Pending) *holdfast.Hold {
 	s.Helper()
-	select {
-	case g := <-c:
-		require.NoError(s, g.err)
-		return g.Hold
-	case <-s.ctx.Done():
-		s.Fatal("not granted in time")
-		return nil
-	}
+	s.until("it is granted", p.Over)
+	return p.Hold()
 }
 
 // mustUnlock gives a hold back.

@@ -115,7 +115,7 @@ func several(s *story) {
 	require.NoError(s, ask("lock").Err())
 	owners(j.Owner)
 	kindtest.Refused(s.ctx, s, m.TryLock)
-	got := later(func() (*holdfast.Hold, error) { return m.Lock(s.ctx) })
+	got := s.later(m.Lock)
 	require.NoError(s, ask("unlock").Err())
 	h := s.got(got)
 	require.False(s, ask("tryLockFor").Yes())
@@ -177,6 +177,13 @@ func (s *story) permits(t *Thread, a Ask) Reply {
 	return t.Do(s.T, a)
 }
 
+// acquires takes permits in the background.
+func (s *story) acquires(sem *semaphore.Semaphore, n int) *kindtest.Pending {
+	return s.later(func(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
+		return sem.Acquire(ctx, n, opts...)
+	})
+}
+
 // queued returns when one of ours waits for permits.
 func (s *story) queued(sem *semaphore.Semaphore) {
 	s.until("ours waits", func() bool { state, err := sem.State(s.ctx); return err == nil && state.Waiters == 1 })
@@ -203,7 +210,7 @@ func permits(s *story) {
 	kindtest.Refused(s.ctx, s, sem.TryLock)
 	require.Empty(s, ask(j, Ask{Op: "tryAcquire", N: 1}).Texts())
 
-	c := later(func() (*holdfast.Hold, error) { return sem.Acquire(s.ctx, 2) })
+	c := s.acquires(sem, 2)
 	s.queued(sem)
 	require.True(s, ask(j, Ask{Op: "release", IDs: ids}).Yes())
 	two := s.got(c)
@@ -359,7 +366,7 @@ func leaving(s *story) {
 	p := j.Start(Ask{Op: "tryLockFor", Kind: s.theirs, Name: s.name, Wait: millis(3 * time.Second)})
 	s.until("Redisson's waits", func() bool { return s.waiting() > before || p.Answered() })
 	third, got3 := s.line(2, "G")
-	require.ErrorIs(s, (<-limited).err, holdfast.ErrNotAcquired)
+	require.ErrorIs(s, limited.Err(), holdfast.ErrNotAcquired)
 	require.False(s, p.Reply(s.T).Yes())
 	require.NoError(s, p.Reply(s.T).Err())
 	stay := slices.Concat(first, second, third)

@@ -151,7 +151,7 @@ func readers(s *story) {
 	require.False(s, p.Answered())
 	s.mustUnlock(mine)
 	require.NoError(s, p.Reply(s.T).Err())
-	c := later(func() (*holdfast.Hold, error) { return m.RLock(s.ctx) })
+	c := s.later(m.RLock)
 	require.NoError(s, p.thread.Do(s.T, Ask{Op: "unlock", Kind: "write", Name: s.name}).Err())
 	s.mustUnlock(s.got(c))
 	s.until("nothing is left", func() bool { return s.rdb.Exists(s.ctx, s.name).Val() == 0 })

@@ -7,6 +7,8 @@ import (
 	"os"
 	"runtime/debug"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -159,3 +161,247 @@ func TestMain(m *testing.M) {
 type silent struct{}
 
 func (silent) Printf(context.Context, string, ...any) {}
+
+// totals add up what runs have done, so that runs in which nothing happened do not pass for proof.
+type totals struct {
+	mu         sync.Mutex // guards the rest
+	seeds      int
+	clients    int
+	dead       int
+	operations int
+	violations int
+	length     time.Duration
+	done       map[history.Kind]int // of plain and fair locks
+	events     history.Events       // of the others
+	handed     int                  // grants that the server did not make
+	kept       int                  // of these, of locks that nobody held then
+	stayed     int                  // of locks that are to stay taken
+	lost       int                  // holds that ended with ErrLost
+	unknown    int                  // operations of unknown outcome
+	faults     [kinds]int64
+}
+
+func (s *totals) add(r Result) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.done == nil {
+		s.done, s.events = make(map[history.Kind]int), make(history.Events)
+	}
+	s.seeds++
+	s.clients += r.Clients
+	s.dead += r.Dead
+	s.operations += len(r.Ops)
+	s.violations += len(r.Problems)
+	s.length += r.Length
+	s.kept += history.Kept(r.Ops)
+	for _, o := range r.Ops {
+		if s.events.Add(o); o.Of != history.Locks {
+			continue
+		}
+		if o.Handed {
+			s.handed++
+		}
+		if o.Least > 0 && o.Kind != history.Reenter && o.Result == history.OK {
+			s.stayed++
+		}
+		switch {
+		case o.Kind == history.End && o.Result == history.Lost:
+			s.lost++
+		case o.Result == history.OK:
+			s.done[o.Kind]++
+		case o.Result == history.Unknown:
+			s.unknown++
+		}
+	}
+	for f, n := range r.Faults {
+		s.faults[f] += n
+	}
+}
+
+func (s *totals) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var faults []string
+	for f, n := range s.faults {
+		faults = append(faults, fmt.Sprintf("%d %v", n, Fault(f)))
+	}
+	return fmt.Sprintf("%.0f simulated hours, %d seeds, %d clients, %d operations: %d grants, %d of them handed on within a client (%d of kept locks), %d to stay taken for a while, %d re-entries, %d extensions, "+
+		"%d places in queues beside %d of the dead, %d losses, %d of unknown outcome; %s; faults: %s; %d violations",
+		s.length.Hours(), s.seeds, s.clients, s.operations,
+		s.done[history.Lock]+s.done[history.Try], s.handed, s.kept, s.stayed, s.done[history.Reenter], s.done[history.Extend],
+		s.done[history.Queue], s.dead, s.lost, s.unknown,
+		s.events, strings.Join(faults, ", "), s.violations)
+}
+
+// missing is something that has not happened yet, and that a run without proves nothing about; empty
+// if all has.
+func (s *totals) missing() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, kind := range []history.Kind{
+		history.Lock, history.Try, history.Reenter, history.Unlock, history.Extend, history.State, history.Crash,
+		history.Queue,
+	} {
+		if s.done[kind] == 0 {
+			return fmt.Sprint(kind)
+		}
+	}
+	for f, n := range s.faults {
+		if n == 0 && Fault(f) != Nap { // TestNaps has those
+			return Fault(f).String()
+		}
+	}
+	if missing := s.events.Missing(); len(missing) > 0 {
+		return missing[0].String()
+	}
+	switch {
+	case s.handed == 0:
+		return "locks handed on within a client"
+	case s.kept == 0:
+		return "locks that a client has kept"
+	case s.stayed == 0:
+		return "locks that are to stay taken"
+	case s.dead == 0:
+		return "places of the dead"
+	case s.lost == 0:
+		return "losses"
+	case s.unknown == 0:
+		return "unknown outcomes"
+	}
+	return ""
+}
+
+// What makes frequent what a defence is against.
+
+// calm has no faults, and a lease that is long against all that recovery takes.
+func calm(s *Settings) {
+	s.Lease = 30 * time.Minute
+	s.Length, s.Life, s.FaultGap = 6*s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Think, s.Hold, s.Wait = s.Lease/4, s.Lease/20, s.Lease/10
+}
+
+// replies get lost all the time.
+func replies(s *Settings) {
+	s.Only, s.FaultGap, s.FaultLength = []Fault{LostReply}, s.Lease/2, s.Lease/2
+	s.Think = min(s.Think, s.Lease)
+}
+
+// partitions of single clients last for longer than anybody tries.
+func partitions(s *Settings) {
+	s.RetryBudget, s.ReadTimeout, s.DialTimeout, s.Latency = 100*time.Millisecond, 100*time.Millisecond, time.Second,
+		time.Millisecond
+	s.Lease, s.Clients, s.Names = 5*time.Minute, 3, 1
+	s.Length, s.Life, s.Think, s.Hold, s.Wait = 20*s.Lease, 20*s.Lease, s.Lease/4, s.Lease/8, s.Lease
+	s.Only, s.FaultGap, s.FaultLength = []Fault{Partition}, s.Lease, s.Lease
+}
+
+// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait
+// for as long as it takes.
+func apart(s *Settings) {
+	calm(s)
+	s.Apart, s.Alike, s.Clients, s.Names, s.Actors = true, true, 2, 1, 6
+	s.Latency, s.ReadTimeout, s.Quantum = 100*time.Microsecond, 3*time.Second, 0
+	s.Lease, s.Length, s.Life = 10*time.Second, 5*time.Minute, time.Hour
+	s.Hold, s.Think, s.Wait = s.Lease/20, s.Lease/100, time.Hour
+}
+
+// oblivion: names rest for so long that their tokens are forgotten.
+func oblivion(s *Settings) {
+	calm(s)
+	s.Lease, s.Think = 2*time.Hour, 4*time.Hour
+	s.Length = 60 * s.Lease
+}
+
+// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets
+// others that wait.
+func crowd(s *Settings) {
+	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
+	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
+	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
+}
+
+// keeping: each client keeps the lock that it wants most of the time, and others want it now and
+// then.
+func keeping(s *Settings) {
+	calm(s)
+	s.atHome(2)
+	s.Keeping, s.Clients, s.Staying, s.Length = 1, 3, 0, 2*s.Lease
+	s.Latency, s.ReadTimeout, s.Hold, s.Think = time.Millisecond, time.Second, s.Lease/100, s.Lease/100
+}
+
+// staying: every other lock is to stay taken for a while.
+func staying(s *Settings) { s.Staying, s.Wait = 2, s.Lease }
+
+// visited: strangers come all the time.
+func visited(s *Settings) {
+	calm(s)
+	s.Names, s.Strangers, s.Length = 1, s.Lease/4, 10*s.Lease
+}
+
+// collecting: one owner has fifty locks at once, and loses them.
+func collecting(s *Settings) {
+	calm(s)
+	s.Clients, s.Actors, s.Many = 1, 1, 50
+}
+
+// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the
+// pause between polls.
+func quickQueue(s *Settings) {
+	calm(s)
+	s.Lease, s.Latency = 2*time.Second, time.Millisecond
+	s.Hold, s.Think, s.Wait, s.Names = 50*time.Millisecond, 100*time.Millisecond, time.Minute, 1
+	s.Length, s.Life, s.FaultGap = 10*s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Clients, s.Actors = 3, 2
+}
+
+// fleets of processes die all the time.
+func fleets(s *Settings) {
+	quickQueue(s)
+	s.Dead, s.Length = 1000, 4*s.Lease
+}
+
+// newcomers: a message takes as long as a lock is held, and clients come back when they have
+// forgotten it.
+func newcomers(s *Settings) {
+	quickQueue(s)
+	s.Lease, s.ReadTimeout, s.Latency = 30*time.Second, 3*time.Second, 150*time.Millisecond
+	s.Hold, s.Think, s.Length, s.Clients, s.Actors = 500*time.Millisecond, 8*time.Second, 20*s.Lease, 5, 1
+}
+
+// busy has clients of the other kinds meet all the time, and nothing else happen.
+func busy(s *Settings) {
+	calm(s)
+	s.Lease, s.Latency, s.ReadTimeout = 20*time.Second, time.Millisecond, 3*time.Second
+	s.Length, s.Life, s.FaultGap = s.Lease, 100*s.Lease, 1000*s.Lease
+	s.Hold, s.Think, s.Wait, s.Names, s.Quantum = time.Second, time.Second, 5*time.Second, 1, 0
+	s.Clients, s.Actors = 2, 3
+}
+
+// readersAndWriters hold for longer than they think, so that others wait.
+func readersAndWriters(s *Settings) {
+	busy(s)
+	s.Think, s.Actors, s.Length = 300*time.Millisecond, 4, 2*s.Lease
+}
+
+func permitHolders(s *Settings) {
+	busy(s)
+	s.Permits = 3
+}
+
+// quickPermits have leases so short that a wake-up may take less than the pause between polls.
+func quickPermits(s *Settings) {
+	quickQueue(s)
+	s.Permits, s.Length = 1, 5*s.Lease
+}
+
+func candidates(s *Settings) {
+	busy(s)
+	s.Hold = 2 * time.Second
+}
+
+// lostAnswers are those of calls that are sent again at once.
+func lostAnswers(s *Settings) {
+	busy(s)
+	s.ReadTimeout, s.RetryBudget, s.Names = time.Second, 10*time.Second, 1
+	s.Only, s.FaultGap, s.FaultLength, s.Length = []Fault{LostReply}, s.Lease/4, s.Lease/8, 2*s.Lease
+}

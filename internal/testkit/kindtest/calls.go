@@ -190,6 +190,15 @@ func Unlock(tb testing.TB, holds ...*holdfast.Hold) {
 	}
 }
 
+// Pair locks and unlocks, for goroutines that may not end the test.
+func Pair(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) error {
+	h, err := l.Lock(ctx, opts...)
+	if err == nil {
+		err = h.Unlock(ctx)
+	}
+	return err
+}
+
 // Unheard unlocks a hold where the answer may be lost, and returns nil if what it says is right: all is well, or, if
 // others have had the lock by then, nobody knows.
 func Unheard(ctx context.Context, h *holdfast.Hold) error {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 )
 
@@ -58,18 +59,11 @@ func (k *keeper) refused(m *memory.Mutex) {
 	synctest.Wait()
 }
 
-// inBackground locks, and sends the hold.
-func (k *keeper) inBackground(m *memory.Mutex) <-chan *holdfast.Hold {
-	got := make(chan *holdfast.Hold, 1)
-	go func() {
-		h, err := m.Lock(k.Context())
-		if err != nil {
-			k.Error(err)
-		}
-		got <- h
-	}()
+// inBackground has somebody wait.
+func (k *keeper) inBackground(m *memory.Mutex) *kindtest.Pending {
+	p := kindtest.Begin(k.Context(), k, m.Lock)
 	synctest.Wait()
-	return got
+	return p
 }
 
 func (k *keeper) kept() bool { return k.server.Owner("a") != "" }
@@ -146,14 +140,7 @@ func TestKeep(t *testing.T) {
 			h := k.lock(k.mine)
 			one, two := k.inBackground(k.other), k.inBackground(third)
 			k.unlock(h)
-			for range 2 {
-				select {
-				case h := <-one:
-					k.unlock(h)
-				case h := <-two:
-					k.unlock(h)
-				}
-			}
+			kindtest.InTurn(k, func(*holdfast.Hold) {}, one, two)
 			require.Greater(k, k.pair(k.mine), h.Token())
 		},
 		"two calls at once are one release": func(k *keeper) {
