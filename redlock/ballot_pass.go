@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
@@ -68,6 +69,8 @@ func (b *ballot) others(ctx context.Context) (most int) {
 // listeners is how many other clients listen at one master; -1 if the master does not answer.
 func (b *ballot) listeners(ctx context.Context, v *voter) int {
 	channel := b.q.voter.Channel()
+	ctx, cancel := v.client.Server().Within(ctx, b.patience) // nobody waits longer
+	defer cancel()
 	counts, err := numSub(ctx, v.client, channel)
 	v.End(unanswered(err))
 	if err != nil {
@@ -93,5 +96,8 @@ func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) r
 
 func numSub(ctx context.Context, c *engine.Client, channel string) (counts map[string]int64, err error) {
 	defer panics.Into(&err)
-	return c.Redis().PubSubNumSub(ctx, channel).Result()
+	pipe := c.Redis().Pipeline() // for the timeout of its context
+	cmd := pipe.PubSubNumSub(ctx, channel)
+	pipeline.Exec(ctx, pipe)
+	return cmd.Result()
 }

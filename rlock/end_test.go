@@ -119,6 +119,23 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 	require.EqualValues(t, 1, batches.Load(), "one batch for both")
 }
 
+// TestCloseWithoutReadTimeout: what an Unlock without an answer left to do ends with the retry budget, also where go-redis
+// waits for answers for ever.
+func TestCloseWithoutReadTimeout(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+	c, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
+	require.NoError(t, err)
+	h := lock(t, rlock.New(c, "a"))
+	srv.Pause()
+	defer srv.Resume()
+	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
+	closed := make(chan error, 1)
+	go func() { closed <- c.Close(t.Context()) }()
+	require.ErrorIs(t, kindtest.Receive(t, "Close returns", closed), holdfast.ErrUnavailable)
+}
+
 // TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called
 // names that one's lock.
 func TestUnderAnEndedHold(t *testing.T) {

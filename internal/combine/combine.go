@@ -327,7 +327,7 @@ func (c *Combiner) send(lead *call) error {
 		ctx, cancel := lead.sharedContext()
 		defer cancel()
 		if timeout > 0 {
-			ctx = context.WithValue(ctx, timeoutKey{}, timeout)
+			ctx = WithTimeout(ctx, timeout)
 		}
 		c.carry(lead.cmds, func(cmds []redis.Cmder) {
 			pipe := c.rdb.Pipeline()

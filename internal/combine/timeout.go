@@ -14,6 +14,11 @@ type Hurried interface {
 
 type timeoutKey struct{}
 
+// WithTimeout returns the context of a pipeline whose answers are waited for no longer than d.
+func WithTimeout(ctx context.Context, d time.Duration) context.Context {
+	return context.WithValue(ctx, timeoutKey{}, d)
+}
+
 // TakeTimeout returns how long the answers to a pipeline are waited for that is sent under a
 // context. 0 means as long as its client waits. The time can be taken once: the returned context
 // does not have it.

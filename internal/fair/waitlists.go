@@ -331,7 +331,9 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	}
 	sent, silent := suspend.System.Now(), false
 	begun, ended := ls.client.Session().Begin(), ls.client.Server().Asking(master)
-	results := lua.RunAll(ls.client.Context(), ls.client.Redis(), calls)
+	ctx, cancel := ls.client.Server().Within(ls.client.Context(), max(ls.client.Session().Budget(), remote.LeastDial))
+	defer cancel()
+	results := lua.RunAll(ctx, ls.client.Redis(), calls)
 	ended(results[0].Err)
 	ls.client.Session().ReportAll(begun, calls, results)
 	ls.client.Session().NotePanic(results[0].Err)
@@ -345,7 +347,7 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 		ls.apply(polls[i], sent, result.Reply.Poll())
 	}
 	if cluster := ls.client.Server().Cluster; silent && cluster != nil {
-		cluster.ReloadState(ls.client.Context())
+		cluster.ReloadState(ctx)
 	}
 }
 

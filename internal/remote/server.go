@@ -24,6 +24,7 @@ type Server struct {
 	nodes    latencies         // of the masters of a cluster
 	combiner *combine.Combiner // Single, if it is a combiner
 	hasty    lua.Processor     // the combiner, for callers that leave at the deadline of a context
+	timeouts *timeouts         // nil: a cluster has none
 	lateness lateness          // of the callers of this client
 }
 
@@ -43,10 +44,24 @@ func NewServer(rdb redis.UniversalClient, classic bool) *Server {
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:
-		s.combiner = combine.New(r, newTimeouts(r).left, r.Options().PoolSize, new(lua.Packer).Send)
+		s.timeouts = newTimeouts(r)
+		s.combiner = combine.New(r, s.timeouts.left, r.Options().PoolSize, new(lua.Packer).Send)
 		s.Single, s.hasty = s.combiner, combine.Hasty{Combiner: s.combiner}
 	}
 	return s
+}
+
+// Within returns the context of a pipeline that takes no longer than d. Without it, a pipeline takes as long as
+// go-redis waits for an answer, which can be for ever. A cluster's nodes are waited for as long as go-redis does.
+func (s *Server) Within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	end := time.Now().Add(d)
+	ctx, cancel := context.WithDeadlineCause(ctx, end, ErrBudget)
+	if s.timeouts != nil {
+		if timeout := s.timeouts.left(end); timeout > 0 {
+			ctx = combine.WithTimeout(ctx, timeout)
+		}
+	}
+	return ctx, cancel
 }
 
 // isReady reports whether a command that is sent now will probably be answered at once.

@@ -216,7 +216,7 @@ func (u *undoer) release(due []*undo) (answered bool) {
 		calls[i] = batch.call(u.home.Publish)
 	}
 	sent := time.Now()
-	ctx, cancel := context.WithTimeoutCause(context.Background(), max(u.home.Budget(), LeastDial), ErrBudget)
+	ctx, cancel := u.to.Within(context.Background(), max(u.home.Budget(), LeastDial))
 	defer cancel()
 	var again []*undo
 	var failure error
