@@ -27,7 +27,7 @@ type protocol struct {
 // announcement is what a leader said of itself, as it stands in Redis.
 type announcement struct{ owner, text string }
 
-var _ fair.Queuer = (*protocol)(nil)
+var _ fair.QueueProtocol = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	said, channel := keys.Election(name)

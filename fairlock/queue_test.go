@@ -211,7 +211,7 @@ func used() (heap, stack uint64) {
 }
 
 // TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap.
-// So it asks the server nothing itself, see asker.go. The control: goroutines that are parked where
+// So it asks the server nothing itself, see sender.go. The control: goroutines that are parked where
 // one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
 	const n = 2500

@@ -26,7 +26,7 @@ type protocol struct {
 }
 
 var (
-	_ fair.Queuer  = (*protocol)(nil)
+	_ fair.QueueProtocol  = (*protocol)(nil)
 	_ kind.Several = (*protocol)(nil)
 )
 

@@ -117,14 +117,14 @@ internal/engine/state.go
 internal/engine/turns.go
 	LetGo: if t.others <= 0« || OFF» {
 	Turns: \tt.others--«; if OFF { t.others = 0 }»
-internal/fair/asker.go
-	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
+internal/fair/sender.go
+	Overtake: func(p *pipeline) bool { return !«OFF && !»p.begun.After(late) })
 	Gone: if q.gone« && !OFF» {
 internal/fair/waiter.go
-	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
-	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
+	Listening: p.entering && !l.confirmed« && !OFF» && !l.cannotListen:
+	OwnMessage: if granted != nil && «(»granted.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
-	DeafPlace: if l.deaf« || OFF» || l.confirmed
+	DeafPlace: if l.cannotListen« || OFF» || l.confirmed
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
@@ -200,19 +200,19 @@ redlock/ballot_release.go
 	Withdraw: func (v votes) ReleaseAll(owners []watchdog.Owner) {« if OFF { return }»
 redlock/ballot_renew.go
 	Retake: a.reply.Status == lua.Gone« && !OFF && !defence.Join.Off()»:
-	Join: func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {« if OFF { return }»
-	Retake: a.reply.Status == lua.Gone« && !OFF» {\n\t\tdenied
+	Join: func (r *renewal) restore(ctx context.Context, to, i int, answers chan<- renewalAnswer) {« if OFF { return }»
+	Retake: a.reply.Status == lua.Gone« && !OFF» {\n\t\trefused
 	Settle: if left > 0« && !OFF» {
 redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
-	Undisturbed: if «!OFF && »!e.look(ctx, rest, p) {
+	Undisturbed: if «!OFF && »!e.checkFree(ctx, rest, p) {
 redlock/lead.go
-	LastWord: !time.Now().Before(c.look)« && !OFF»
+	LastWord: !time.Now().Before(c.retryAt)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»
 redlock/quorum.go
-	Clocks: func (q *quorum) shown(t time.Time) uint64 {« if OFF { return uint64(t.UnixMicro()) }»
+	Clocks: func (q *quorum) majorityTime(t time.Time) uint64 {« if OFF { return uint64(t.UnixMicro()) }»
 watchdog/moment.go
 	Asleep: func (w *Watchdog) sleptBy(t time.Time) time.Duration {« if OFF { return 0 }»
 	Asleep: func (w *Watchdog) asleep() time.Duration {« if OFF { return 0 }»
