@@ -83,7 +83,7 @@ func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
 
 // TestCannotListenControl: a waiter that only asks for a place when it can listen never gets one where it cannot.
 func TestCannotListenControl(t *testing.T) {
-	defer defence.DeafPlace.Without(t)()
+	defer defence.PlaceUnsubscribed.Without(t)()
 	harm := kindtest.Harm(t, kind(t), "a waiter that cannot listen is granted the free lock")
 	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
 }

@@ -33,7 +33,7 @@ func TestDeadlocksEndsByItself(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const client = "00000000-0000-4000-8000-000000000000"
-				said := &deadlock.Said{Client: client, EveryMS: c.every, Waits: []deadlock.Wait{{
+				said := &deadlock.Published{Client: client, EveryMS: c.every, Waits: []deadlock.Wait{{
 					Lock: deadlock.Lock{Name: "x"}, Owner: "o", Holds: []deadlock.Hold{{Lock: deadlock.Lock{Name: "x"}, Owner: "h"}},
 				}}}
 				rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it

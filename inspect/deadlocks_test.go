@@ -320,7 +320,7 @@ func TestDeadlockOfAnybody(t *testing.T) {
 	const strange = "00000000-0000-0000-0000-000000000000"
 	hold(t, rlock.New(a.Client, "a's"))
 	// Four times that is no time that there is, and must not end the look before the circle is certain.
-	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond)}
+	said := &deadlock.Published{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond)}
 	for _, name := range []string{"}", "a's"} {
 		wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
 		wait.Name, wait.Holds[0].Name = name, name

@@ -52,7 +52,7 @@ func (b *ballot) giveBack(ctx context.Context, budget remote.SharedBudget, publi
 func (b *ballot) releaseCommand(rest time.Duration) lua.Call {
 	publish := b.q.base.Client.Server().Publish
 	if rest > 0 {
-		return b.q.voter.Leave(b.id, rest, publish)
+		return b.q.voter.ReleaseAfter(b.id, rest, publish)
 	}
 	return b.q.voter.Release(b.id, publish)
 }

@@ -79,7 +79,7 @@ func TestSlowMajority(t *testing.T) {
 // gets it within a time.
 func woken(t *testing.T, within time.Duration, deaf ...int) bool {
 	t.Cleanup(defence.LeaseEnd.Without(t))
-	t.Cleanup(defence.Deaf.Without(t))
+	t.Cleanup(defence.CannotListen.Without(t))
 	l := newLab(t, 5)
 	holder, waiter := l.process(nil), l.process(nil)
 	name := uniqueName(t)

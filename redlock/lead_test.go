@@ -177,7 +177,7 @@ func handedOn(t *testing.T) holdfast.How {
 // has its turn.
 func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, holdfast.Asked, handedOn(t)) }
 
-// The control: one master is asked who waits, and the lock is handed on past that process.
+// The control: one master is asked who waits, and the lock is handed off past that process.
 func TestWhoIsCutOffIsSeenControl(t *testing.T) {
 	defer defence.Listeners.Without(t)()
 	require.Equal(t, holdfast.HandedOn, handedOn(t))

@@ -253,7 +253,7 @@ func TestHandOff(t *testing.T) {
 	l.nothingLeft(m.Name())
 }
 
-// The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
+// The lock is handed off while two of five masters fail, and a holder that lost it does not hand it
 // on.
 func TestHandOffAndOutage(t *testing.T) {
 	t.Parallel()

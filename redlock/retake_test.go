@@ -223,6 +223,6 @@ func TestRestartBehindProxy(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "two masters have the lock, and the third one does not count")
 
 	// The control: who asks for it where a connection was made does not notice.
-	t.Cleanup(defence.Heard.Without(t))
+	t.Cleanup(defence.VoteRun.Without(t))
 	require.NoError(t, restartBehindProxy(t))
 }

@@ -227,7 +227,7 @@ func TestStateIsCancelled(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	}
 	_, err := m.State(ctx)
-	require.ErrorContains(t, err, "nothing was asked")
+	require.ErrorContains(t, err, "not sent")
 }
 
 // What one process left for the rest of its time is forced too, also where a master has not heard

@@ -145,8 +145,8 @@ func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua
 	return lua.FairRelease.Call(args...)
 }
 
-// Leave is [kind.Lock.Leave].
-func (p *Protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+// ReleaseAfter is [kind.Lock.Leave].
+func (p *Protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.LeaveQueue.Call(p.name, p.channel, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
 }
 

@@ -15,54 +15,53 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// looker looks at the waits of a client from time to time. There is one, in a goroutine of the client's tasks, while
-// anybody waits. So a client in which nobody waits has none, and one whose waits are short sends nothing. All of it
-// belongs to that goroutine.
-type looker struct {
+// waitChecker checks the waits of a client from time to time. There is one, in a goroutine of the client's tasks, while
+// the client has waits. A client whose waits are short sends nothing. Only that goroutine uses the fields.
+type waitChecker struct {
 	watch *Watch
-	every time.Duration // between two looks
-	long  time.Duration // how long a wait is that is looked at
+	every time.Duration // between two checks
+	long  time.Duration // how long a wait must last to be checked
 
-	past       []mark               // of the looks so far, oldest first, as far back as a long wait began
-	since      map[uint64]time.Time // by the number of a wait: when it began, at the latest
+	past       []mark               // of the checks so far, oldest first, back to when a long wait began
+	since      map[uint64]time.Time // by the number of a wait: the latest time at which it may have begun
 	selfBlocks selfBlocks
 	deadlocks  deadlocks
 }
 
-// mark is how many waits had begun when.
+// mark is how many waits had begun at a time.
 type mark struct {
 	at    time.Time
 	count uint64
 }
 
 const (
-	// mostLooked is how many waits are looked at, the oldest ones: so many of callers that hold other locks, and so
-	// many of all others. Each kind has its own number because a crowd that only waits must not hide a circle.
-	mostLooked = 256
-	// mostSeen is how many waits are gone through for that.
-	mostSeen = 1 << 14
-	// looksEach is how many looks there are in a long wait, at least.
-	looksEach = 4
+	// mostChecked is how many waits are checked, oldest first: that many of callers that hold other locks, and that
+	// many of all others. Each group has a limit of its own, because a crowd that only waits must not hide a circle.
+	mostChecked = 256
+	// mostListed is how many waits are read to find these.
+	mostListed = 1 << 14
+	// checksEach is how many checks there are in a long wait, at least.
+	checksEach = 4
 )
 
 // longWait is a wait that has lasted for long.
 type longWait struct {
 	seen
-	lock   Lock          // that is waited for
+	lock   Lock          // the lock that it waits for
 	waited time.Duration // at least
-	under  []Grant       // what its caller holds, as far as that is known
+	under  []Grant       // what its caller holds, as far as known
 }
 
-func newLooker(w *Watch) *looker {
-	every := min(w.cfg.LongWait/looksEach, deadlock.MostEvery) // or clients that look for circles would have to wait for longer
-	return &looker{watch: w, long: w.cfg.LongWait, every: every, since: make(map[uint64]time.Time)}
+func newWaitChecker(w *Watch) *waitChecker {
+	every := min(w.cfg.LongWait/checksEach, deadlock.MostEvery) // otherwise clients that search for circles would have to wait longer
+	return &waitChecker{watch: w, long: w.cfg.LongWait, every: every, since: make(map[uint64]time.Time)}
 }
 
-// run looks until nobody waits.
-func (l *looker) run() {
+// run checks until the client has no waits.
+func (l *waitChecker) run() {
 	defer func() {
-		if p := recover(); p != nil { // a context of the user's, or a hook of go-redis
-			l.log().Error("who looks at long waits panicked, and is gone", "panic", p, "stack", string(debug.Stack()))
+		if p := recover(); p != nil { // of a context of the user's, or of a hook of go-redis
+			l.log().Error("the check of long waits panicked, and has ended", "panic", p, "stack", string(debug.Stack()))
 		}
 	}()
 	defer l.deadlocks.withdraw(l)
@@ -74,29 +73,29 @@ func (l *looker) run() {
 		case <-l.watch.cfg.Life.Done():
 			return
 		}
-		if !l.look(time.Now()) {
+		if !l.check(time.Now()) {
 			return
 		}
 		timer.Reset(l.every)
 	}
 }
 
-// look is one look. It reports whether anybody waits.
-func (l *looker) look(now time.Time) bool {
-	list, count, alone := l.watch.entries.older(l.upTo(now), mostSeen)
+// check is one check. It reports whether the client has waits.
+func (l *waitChecker) check(now time.Time) bool {
+	list, count, alone := l.watch.entries.older(l.upTo(now), mostListed)
 	if alone {
 		return false
 	}
 	l.past = append(l.past, mark{now, count})
 	long := l.longOnes(list, now)
-	l.selfBlocks.look(l, long, now)
-	l.deadlocks.look(l, long)
+	l.selfBlocks.check(l, long, now)
+	l.deadlocks.check(l, long)
 	l.learnLabels()
 	return true
 }
 
 // upTo is the number of the last wait that has lasted for long.
-func (l *looker) upTo(now time.Time) (number uint64) {
+func (l *waitChecker) upTo(now time.Time) (number uint64) {
 	for len(l.past) > 0 && now.Sub(l.past[0].at) >= l.long {
 		if len(l.past) == 1 || now.Sub(l.past[1].at) < l.long {
 			return l.past[0].count
@@ -106,12 +105,12 @@ func (l *looker) upTo(now time.Time) (number uint64) {
 	return 0
 }
 
-func (l *looker) longOnes(list []seen, now time.Time) (long []longWait) {
+func (l *waitChecker) longOnes(list []seen, now time.Time) (long []longWait) {
 	since := make(map[uint64]time.Time)
-	some := make(map[bool]int) // so far: of callers that hold something, and of the others
+	some := make(map[bool]int) // so far: of callers that hold other locks, and of all others
 	for _, s := range list {
 		under := s.of.Under(deadlock.MostHolds)
-		if some[len(under) > 0]++; some[len(under) > 0] > mostLooked {
+		if some[len(under) > 0]++; some[len(under) > 0] > mostChecked {
 			continue
 		}
 		began, known := l.since[s.number]
@@ -125,16 +124,16 @@ func (l *looker) longOnes(list []seen, now time.Time) (long []longWait) {
 	return long
 }
 
-func (l *looker) log() *slog.Logger { return l.watch.cfg.Log }
+func (l *waitChecker) log() *slog.Logger { return l.watch.cfg.Log }
 
 // bounded is the context of a command. Close ends it.
-func (l *looker) bounded() (context.Context, context.CancelFunc) {
+func (l *waitChecker) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(l.watch.cfg.Life, l.watch.cfg.Budget(), remote.ErrBudget)
 }
 
-// learnLabels asks for the labels of the clients that others of this one wait for, if this one has a label: for
-// the errors of waits that end in vain.
-func (l *looker) learnLabels() {
+// learnLabels reads the labels of the clients that block waits of this client, if this client has a label. The errors of
+// failed waits show them.
+func (l *waitChecker) learnLabels() {
 	cfg, entries := &l.watch.cfg, &l.watch.entries
 	if cfg.Label == "" || len(l.past) < 2 {
 		return
@@ -143,7 +142,7 @@ func (l *looker) learnLabels() {
 	ctx, cancel := l.bounded()
 	defer cancel()
 	pipe := cfg.Redis.Pipeline()
-	list, _, _ := entries.older(l.past[len(l.past)-2].count, mostLooked)
+	list, _, _ := entries.older(l.past[len(l.past)-2].count, mostChecked)
 	for _, s := range list {
 		owner, _ := s.of.InTheWay()
 		client := remote.ClientIn(owner)
