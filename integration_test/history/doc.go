@@ -15,7 +15,7 @@
 //   - [Fifo]: nobody overtakes a waiter of a fair lock that had its place before, and could be
 //     reached. Who has a place is recorded as an operation of its own, within the Lock, by who sees
 //     what the server says.
-//   - [Overtaken]: nor one of the same client, when the lock is handed on there.
+//   - [Overtaken]: nor one of the same client, when the lock is handed off there.
 //   - [Leases]: the server keeps a lock no longer than its holder asked for, and a plain lease goes
 //     on for nobody.
 //   - [Periods]: a lock that is to stay taken for a while is granted to nobody before.

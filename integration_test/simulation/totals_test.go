@@ -159,7 +159,7 @@ func oblivion(s *Settings) {
 	s.Length = 60 * s.Lease
 }
 
-// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets
+// crowd: many wait for one lock in each of two clients, so it is handed off, and who tries it meets
 // others that wait.
 func crowd(s *Settings) {
 	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true

@@ -108,7 +108,7 @@ func (r *round) look(ctx context.Context) {
 }
 
 // explains reports whether what the server says can be said of the holder of an operation. Where a
-// lock is handed on within a client, its last token is the last of those that were reserved.
+// lock is handed off within a client, its last token is the last of those that were reserved.
 func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	last := o.Token
 	m := r.m
