@@ -8,7 +8,7 @@
 //   - rlock has the plain lock;
 //   - fairlock has a lock that serves waiters in order of arrival;
 //   - rwlock has a lock for many readers or one writer;
-//   - semaphore has permits, so many at a time;
+//   - semaphore has permits: at most N holders at a time;
 //   - redlock has a lock that a majority of independent masters grants;
 //   - multilock takes several locks as one;
 //   - election makes one of many candidates the leader;

@@ -42,7 +42,7 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 // A nil error means that the lock was held until now. Redis has then released it, or another holder
 // of this client has it. There are two exceptions:
 //
-//   - Hand-off. Unlock does not ask Redis when it hands the lock on and the client has asked Redis
+//   - Hand-off. Unlock does not ask Redis when it hands the lock off and the client has asked Redis
 //     within the last 10 ms. A nil error then means that no loss was known. If somebody forced the
 //     lock free in that time, or wiped the server, the next holder's next renewal finds the loss,
 //     at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time. With [Keep],
@@ -87,7 +87,7 @@ func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner's name in Redis, "<client uuid>:h<number>", with a k or an s for the h under
 // [Keep]. The number counts the owners of the client and is not a fencing token. When the lock is
-// handed on within the process, later holders keep the name of the first owner; their tokens tell
+// handed off within the process, later holders keep the name of the first owner; their tokens tell
 // their holds apart. A quorum lock gives each grant a number of its own, even under one owner's
 // context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }

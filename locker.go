@@ -28,7 +28,7 @@ type State struct {
 	// next operation
 	Count     int
 	Remaining time.Duration // lease left; negative if the key has none, which no lock of this library causes
-	// the last fencing token that was granted, or reserved by a client that hands the lock on; 0:
+	// the last fencing token that was granted, or reserved by a client that hands the lock off; 0:
 	// none known
 	Token   uint64
 	Waiters int // in the visible queue; -1 where the kind keeps none

@@ -126,7 +126,7 @@ type EndEvent struct {
 	// context, except where Unlock found that the lock was lost, or the client closed: the context ended
 	// before that was known, with ErrReleased.
 	Reason error
-	Held   time.Duration // from the grant until it was handed on, about to be released, or lost
+	Held   time.Duration // from the grant until it was handed off, about to be released, or lost
 	Err    error         // what Unlock came to, if that ended the hold; nil if all is well
 }
 

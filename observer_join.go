@@ -32,7 +32,7 @@ func JoinObservers(observers ...*Observer) *Observer {
 	return all
 }
 
-// after calls both, also if the first panics. It is nil if both are, so that what nobody hears costs
+// after calls both, also if the first panics. It is nil if both are, so that an event without a function costs
 // nothing.
 func after[E any](first, second func(E)) func(E) {
 	switch {

@@ -70,7 +70,7 @@ type Options struct {
 	// waits for it. The package comment says which circles are seen.
 	LongWait time.Duration
 	// Observer has functions that hear of waits, grants, ends, renewals, scripts and lost
-	// subscriptions, for metrics and traces. Default: nobody hears.
+	// subscriptions, for metrics and traces. Default: none.
 	Observer *Observer
 
 	// Prefix is put in front of the name of every lock of this client, as a NameMapper of Redisson
@@ -116,7 +116,7 @@ func Lease(d time.Duration) Option { return engine.Lease(d) }
 // the lease runs out: its context ends with [ErrLost], and the text of that error names the reason.
 //
 // A re-entry without renewal into a renewed hold stays renewed. A renewed re-entry into a plain
-// lease renews that lease until the re-entry ends. A plain lease is not handed on.
+// lease renews that lease until the re-entry ends. A plain lease is not handed off.
 func NoRenewal() Option { return engine.NoRenewal() }
 
 // NoHandoff keeps this acquisition out of hand-offs within the process. The acquisition asks the
@@ -162,7 +162,7 @@ func Keep(d time.Duration) Option { return engine.Keep(d) }
 //     time to live ends, and each 125 to 250 ms until then: one waiter of each client and name.
 //   - TryLock returns [ErrNotAcquired] at once, and the error's text says that a string is in the way.
 //   - A string without a time to live is waited for in the same way, and the error's text says so.
-//   - The lock is not handed on within the process, as with [NoHandoff], and [Keep] has no effect:
+//   - The lock is not handed off within the process, as with [NoHandoff], and [Keep] has no effect:
 //     nobody would hear that a client of another library waits.
 //
 // The string is never changed. Only acquisitions respect it: State and ForceUnlock return an error as without
@@ -187,7 +187,7 @@ func RespectStrings() Option { return engine.RespectStrings() }
 // So the lock stays taken for d even if the process dies, if the hold is lost while Redis is
 // silent, or if the client is closed.
 //
-// Of nested holds, the option of the outermost counts. Such a hold is never handed on within the
+// Of nested holds, the option of the outermost counts. Such a hold is never handed off within the
 // process. For such a lock a quorum ignores masters that were started less than d ago, because they
 // may have forgotten the lock; see redlock.TrustRestarts.
 func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
@@ -211,7 +211,7 @@ func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 //     another owner while it is held;
 //   - the last Unlock. After a failover the lock may stay taken until its lease ends.
 //
-// A lock is handed on within the process only to holders that ask for no more replicas than have
+// A lock is handed off within the process only to holders that ask for no more replicas than have
 // confirmed the grant.
 //
 // While a cluster moves the lock's slot, an acquisition may have to wait until the move ends, at

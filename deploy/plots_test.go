@@ -282,7 +282,7 @@ func client(t *testing.T, server *redistest.Server, o *holdfast.Observer) *holdf
 	return kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
 }
 
-// live does what a service does with locks: they are granted, contended, handed on, renewed, refused,
+// live does what a service does with locks: they are granted, contended, handed off, renewed, refused,
 // waited for in vain and lost. It scrapes before, in the middle and at the end.
 func live(t *testing.T) *run {
 	t.Helper()

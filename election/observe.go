@@ -51,7 +51,7 @@ func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 		sub := e.base.Client.Hub().Subscribe(e.wire.channel)
 		defer sub.Close()
 		o := observer{election: e, yield: yield}
-		for o.look(ctx) {
+		for o.check(ctx) {
 			if !o.wait(ctx, sub) {
 				return
 			}
@@ -74,8 +74,8 @@ type observer struct {
 	again    time.Duration
 }
 
-// look asks who leads, and tells if that is news. It reports whether to go on.
-func (o *observer) look(ctx context.Context) bool {
+// check asks who leads, and tells if that is news. It reports whether to go on.
+func (o *observer) check(ctx context.Context) bool {
 	now, err := o.election.ask(ctx)
 	o.again = -1
 	switch {

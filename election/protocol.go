@@ -27,7 +27,7 @@ type protocol struct {
 // announcement is what a leader said of itself, as it stands in Redis.
 type announcement struct{ owner, text string }
 
-var _ fair.Queuer = (*protocol)(nil)
+var _ fair.QueueProtocol = (*protocol)(nil)
 
 func newProtocol(name string) *protocol {
 	said, channel := keys.Election(name)
@@ -89,7 +89,7 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 }
 
 // Traits is [engine.Backend.Traits]. An owner is a single term, so what it says late is never taken
-// for the word of its next one. Nor is a term handed on within the process: its successor has to
+// for the word of its next one. Nor is a term handed off within the process: its successor has to
 // announce itself.
 func (b *backend) Traits() engine.Traits {
 	t := b.Backend.Traits()

@@ -9,11 +9,11 @@
 //   - The release itself grants the lock to the first waiter and sends a message to that waiter's
 //     client. No other waiter wakes.
 //   - Waiters of one client that stand next to each other in the queue are granted the lock
-//     together, as a run. The client hands the lock on among them without asking the server, in the
+//     together, as a run. The client hands the lock off among them without asking the server, in the
 //     order of the queue. Each has a fencing token and a context of its own. Hold.Owner is that of
 //     the first, as Redis has it. [holdfast.NoHandoff] keeps a waiter out of runs.
 //   - A waiter that leaves or dies holds nobody up for long. A waiter that cannot be reached when
-//     the lock is handed on is passed over. A waiter that was reached and does not renew (its
+//     the lock is handed off is passed over. A waiter that was reached and does not renew (its
 //     process is stopped, or its machine is gone) costs one claim, two seconds. The other waiters
 //     of its client cost nothing: they are passed over until the client sends something again. A
 //     place in the queue ends after 15 s if its client does not keep it. Redisson's waiters may

@@ -86,7 +86,7 @@ func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
 
 // TestCannotListenControl: a waiter that only asks for a place when it can listen never gets one where it cannot.
 func TestCannotListenControl(t *testing.T) {
-	defer defence.DeafPlace.Without(t)()
+	defer defence.PlaceUnsubscribed.Without(t)()
 	harm := kindtest.Harm(t, kind(t), "a waiter that cannot listen is granted the free lock")
 	require.ErrorIs(t, harm, holdfast.ErrNotAcquired)
 }
@@ -291,7 +291,7 @@ func used() (heap, stack uint64) {
 }
 
 // TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap.
-// So it asks the server nothing itself, see asker.go. The control: goroutines that are parked where
+// So it asks the server nothing itself, see sender.go. The control: goroutines that are parked where
 // one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
 	const n = 2500

@@ -170,7 +170,7 @@ func TestTokensOfSeveral(t *testing.T) {
 }
 
 // TestNobodyIsRefusedInVain: holders who come one after another, within a process and between two
-// clients, all get past the guard, also when the lock is handed on with tokens that were reserved
+// clients, all get past the guard, also when the lock is handed off with tokens that were reserved
 // before.
 func TestNobodyIsRefusedInVain(t *testing.T) {
 	for kind, lock := range map[string]func(*holdfast.Client, string) holdfast.Locker{

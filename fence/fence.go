@@ -24,8 +24,8 @@
 // ([ErrSeveralLocks]): choose it by [TokenOf]. Otherwise a late holder of the outer lock could pass
 // the guard with the fresh token of an inner lock.
 //
-// That all who hold a semaphore get past a guard. Each holder of permits has a token of its own, so a
-// store that has seen a later one refuses those who still hold theirs.
+// That every permit holder passes a guard. Each holder of permits has a token of its own, so a store
+// that has seen a later token refuses holders with earlier ones.
 package fence
 
 import (

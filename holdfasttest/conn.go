@@ -69,7 +69,7 @@ func (c *conn) carry() {
 		case err != nil:
 			return
 		case len(args) == 0, deaf: // what was sent before may still be answered
-		case !c.net.pass():
+		case !c.net.waitSilence():
 			return
 		default:
 			deaf = !c.request(args, raw)

@@ -26,7 +26,7 @@
 //
 // # What is promised
 //
-// What comes of a fault is what comes of it on a real server: errors as errors.Is tells them,
+// Faults behave as on a real server: errors as errors.Is tells them,
 // causes of contexts, the order of grants, growing tokens, and that nothing happens twice. The
 // tests of this package play the same stories on both and compare; each of the library's scripts is
 // executed in some story.

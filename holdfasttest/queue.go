@@ -60,8 +60,8 @@ func (s *Server) waiting(name string) (l line, err error) {
 	return l, err
 }
 
-// longer reports whether one more waits, and has a place that decides when it is its turn.
-func (l line) longer(before line) bool {
+// isLonger reports whether there is one more waiter, which has a place that decides its turn.
+func (l line) isLonger(before line) bool {
 	return l.calls > before.calls && (l.local > before.local || l.places > before.places)
 }
 
@@ -84,7 +84,7 @@ func (s *Server) queued(name string, before line, returned <-chan struct{}) bool
 			return false
 		default:
 		}
-		if now, err := s.waiting(name); err == nil && now.longer(before) {
+		if now, err := s.waiting(name); err == nil && now.isLonger(before) {
 			return true
 		}
 	}

@@ -170,7 +170,7 @@ func (s *Server) all() []*holdfast.Client {
 // What is sent meanwhile is executed when restore is called; a second call does nothing. Occupy,
 // Lose and what else the test does through the Server itself go on. The end of the test restores
 // the server, too.
-func (s *Server) Silence() (restore func()) { return s.wires.silence() }
+func (s *Server) Silence() (restore func()) { return s.wires.beginSilence() }
 
 // MoveClock moves the server's clock by d, forwards or backwards, and leaves those of the clients
 // alone. Leases end by the server's clock. Time goes on from there.

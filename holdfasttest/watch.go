@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// selfish is after how long those who wait for each other fail the test, and endless after how
-	// long in a bubble everybody does whose wait has no end. It is long, since it takes no time, and
-	// a timer of the test may still let them in.
-	selfish = 10 * time.Second
-	endless = time.Hour
+	// circleAfter is after how long calls that wait for each other fail the test. endless is after how long, in a
+	// bubble, a call without a limit does. It is long, because it takes no time, and a timer of the test may
+	// still end the wait.
+	circleAfter = 10 * time.Second
+	endless     = time.Hour
 )
 
-// watch knows the calls of a server's clients: who waits, and who holds what. It is an observer of
-// all of them.
+// watch knows the calls of a server's clients: the waiters and the holders. It is the observer of all
+// clients.
 type watch struct {
 	server *Server
 
@@ -78,7 +78,7 @@ func (w *watch) waiting(ctx context.Context, e holdfast.WaitEvent) context.Conte
 
 // armLocked sets the moments at which it is looked whether the call can end.
 func (w *watch) armLocked(c *call) {
-	d, judge := selfish, w.circleLocked
+	d, judge := circleAfter, w.circleLocked
 	if w.server.bubble {
 		d = endless
 		if c.kind != "election" {
@@ -91,7 +91,7 @@ func (w *watch) armLocked(c *call) {
 	case stuck > 0:
 		d = stuck
 	}
-	c.timer = time.AfterFunc(d, func() { w.look(c, judge) })
+	c.timer = time.AfterFunc(d, func() { w.fail(c, judge) })
 }
 
 // on is for an event of a call.
@@ -164,8 +164,8 @@ func (c *call) lock() string    { return fmt.Sprintf("%s %q", c.kind, c.name) }
 func (c *call) from() string    { return fmt.Sprintf("locked at %s (goroutine %d)", c.site, c.goroutine) }
 func (c *call) wanting() string { return fmt.Sprintf("a call for %s, %s,", c.lock(), c.from()) }
 
-// look fails the test if a call has waited in vain, and closes all clients.
-func (w *watch) look(c *call, judge func(*call) string) {
+// fail fails the test if a call has waited in vain, and closes all clients.
+func (w *watch) fail(c *call, judge func(*call) string) {
 	w.mu.Lock()
 	text := ""
 	if _, there := w.calls[c]; there && !c.granted && !w.over && w.said == nil {
@@ -183,9 +183,8 @@ func (w *watch) look(c *call, judge func(*call) string) {
 	w.server.close()
 }
 
-// circleLocked is who waits for whom, if that comes back to where it began: empty if it does not. A
-// call waits for all who hold the name; a circle needs each of them to wait, in the end for the
-// same goroutine.
+// circleLocked describes the circle of waits from a call back to itself; empty if there is none. A call
+// waits for all holders of the name; in a circle each of them waits too, in the end for the same goroutine.
 func (w *watch) circleLocked(c *call) string {
 	var chain []string
 	if !w.stuckLocked(c, map[int]bool{c.goroutine: true}, &chain) {
@@ -194,22 +193,22 @@ func (w *watch) circleLocked(c *call) string {
 	return "calls wait for each other:\n" + strings.Join(chain, "\n")
 }
 
-// stuckLocked reports whether all who hold what a call waits for wait too, for goroutines on the
-// way to it.
-func (w *watch) stuckLocked(c *call, way map[int]bool, chain *[]string) bool {
+// stuckLocked reports whether all holders that a call waits for wait too, for goroutines on the path to
+// it.
+func (w *watch) stuckLocked(c *call, path map[int]bool, chain *[]string) bool {
 	holders := w.holdersLocked(c.name)
 	for _, h := range holders {
 		*chain = append(*chain, fmt.Sprintf("%s has waited for %s for the hold %s, %s%s", c.wanting(), time.Since(c.since).Round(time.Millisecond),
 			h.owner, h.from(), itself(c, h)))
-		if way[h.goroutine] {
+		if path[h.goroutine] {
 			continue
 		}
 		next := w.waitLocked(h.goroutine)
 		if next == nil {
 			return false
 		}
-		way[h.goroutine] = true
-		if !w.stuckLocked(next, way, chain) {
+		path[h.goroutine] = true
+		if !w.stuckLocked(next, path, chain) {
 			return false
 		}
 	}

@@ -64,8 +64,8 @@ func (t ticking) Write(p []byte) (int, error) {
 	return t.Conn.Write(p)
 }
 
-// pass waits while the server is silent. It returns false when the server is gone.
-func (w *wires) pass() bool {
+// waitSilence waits while the server is silent. It returns false when the server is gone.
+func (w *wires) waitSilence() bool {
 	for {
 		w.mu.Lock()
 		silent := w.silent
@@ -81,9 +81,9 @@ func (w *wires) pass() bool {
 	}
 }
 
-// silence begins one, and returns what ends it. Several overlap: the server answers when all are
-// over.
-func (w *wires) silence() (restore func()) {
+// beginSilence makes the server silent until restore is called. Several may overlap: the server answers when all
+// are over.
+func (w *wires) beginSilence() (restore func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.mute++; w.mute == 1 {

@@ -33,7 +33,7 @@ type Handler struct {
 
 // New makes the page of the locks in rdb: a *redis.Client (one server, or Sentinel) or a
 // *redis.ClusterClient, which stays the caller's. nil options are the defaults. New sends nothing. Its
-// error names an option that cannot be.
+// error names the invalid option.
 func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 	h := &Handler{closing: make(chan struct{})}
 	if opts != nil {

@@ -137,7 +137,7 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	case s.taken.IsZero():
 		hd.Empty = "Redis is being asked."
 	case len(s.list) == 0:
-		hd.Empty = "No locks that anybody has or waits for."
+		hd.Empty = "No locks held or waited for."
 	default:
 		hd.Empty = "No lock is like that."
 	}
@@ -166,7 +166,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 		hd.Says = append(hd.Says, fmt.Sprintf("What you see is of %s.", clock(s.taken)))
 	case s.next.Sub(s.taken) > 10*time.Second && age > 5*time.Second:
 		hd.State = "old"
-		hd.Says = append(hd.Says, fmt.Sprintf("New locks are looked for every %s, to spare Redis: last at %s. Those that you see are kept up to date.",
+		hd.Says = append(hd.Says, fmt.Sprintf("List refreshes every %s, to spare Redis: last at %s. The locks shown are kept up to date.",
 			short(s.next.Sub(s.taken)), clock(s.taken)))
 	}
 	return hd

@@ -16,7 +16,7 @@ func (w *walk) channels(ctx context.Context) error {
 		nodes = append(nodes, w.rdb.(*redis.Client))
 	} else {
 		var err error
-		if nodes, err = gather(ctx, w.cluster.ForEachShard); err != nil {
+		if nodes, err = collectNodes(ctx, w.cluster.ForEachShard); err != nil {
 			return err
 		}
 	}
@@ -62,12 +62,12 @@ func (w *walk) channels(ctx context.Context) error {
 // listened looks at names for whose release somebody listens.
 func (w *walk) listened(ctx context.Context, names []string) error {
 	var locks []Lock
-	for n, a := range w.look(ctx, names, w.opts.List) {
+	for n, a := range w.query(ctx, names, w.opts.List) {
 		if a.err != nil {
 			return a.err
 		}
 		if a.other {
-			if b := w.look(ctx, []string{keys.Twin(names[n])}, w.opts.List)[0]; b.err == nil && w.wanted(&b, keys.ByChannel) {
+			if b := w.query(ctx, []string{keys.Twin(names[n])}, w.opts.List)[0]; b.err == nil && w.wanted(&b, keys.ByChannel) {
 				locks = append(locks, b.lock)
 			}
 		}
@@ -75,5 +75,5 @@ func (w *walk) listened(ctx context.Context, names []string) error {
 			locks = append(locks, a.lock)
 		}
 	}
-	return w.give(ctx, locks)
+	return w.emit(ctx, locks)
 }

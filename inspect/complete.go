@@ -74,12 +74,12 @@ func (i *Inspector) listen(ctx context.Context, locks []Lock) error {
 	if len(channels) == 0 {
 		return nil
 	}
-	nodes, err := gather(ctx, i.cluster.ForEachShard)
+	nodes, err := collectNodes(ctx, i.cluster.ForEachShard)
 	if err != nil {
 		return err
 	}
 	heard := make([]map[string]int64, len(nodes))
-	all := i.beside(ctx, nodes, func(n int, node *redis.Client) (err error) {
+	all := i.askExtras(ctx, nodes, func(n int, node *redis.Client) (err error) {
 		heard[n], err = node.PubSubNumSub(ctx, channels...).Result()
 		return err
 	})
@@ -203,5 +203,5 @@ func (i *Inspector) askLabels(ctx context.Context, asked map[string]*redis.Strin
 		_ = send(nodes[0], byNode[nodes[0]])
 		return
 	}
-	i.beside(ctx, nodes, func(n int, node *redis.Client) error { return send(node, byNode[nodes[n]]) })
+	i.askExtras(ctx, nodes, func(n int, node *redis.Client) error { return send(node, byNode[nodes[n]]) })
 }

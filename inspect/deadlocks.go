@@ -75,7 +75,7 @@ func (i *Inspector) Deadlocks(ctx context.Context) (_ []Deadlock, err error) {
 		}
 		certain = append(certain, watch.See(deadlock.NewGraph(said...).Circles(""))...)
 		if !watch.Doubted() || time.Now().After(until) {
-			return i.standing(ctx, certain)
+			return i.verify(ctx, certain)
 		}
 		timer := time.NewTimer(min(max(every/4, 10*time.Millisecond), time.Second))
 		select {
@@ -114,7 +114,7 @@ func (i *Inspector) sayers(ctx context.Context) (clients []string, err error) {
 }
 
 // said reads the texts of clients, and the longest time between two of one client.
-func (i *Inspector) said(ctx context.Context, clients []string) (all []*deadlock.Said, every time.Duration, err error) {
+func (i *Inspector) said(ctx context.Context, clients []string) (all []*deadlock.Published, every time.Duration, err error) {
 	for chunk := range slices.Chunk(clients, batch) {
 		pipe, cmds := i.rdb.Pipeline(), make([]*redis.StringCmd, len(chunk))
 		for n, client := range chunk {
@@ -138,14 +138,14 @@ func (i *Inspector) said(ctx context.Context, clients []string) (all []*deadlock
 	return all, every, nil
 }
 
-// standing are the certain circles whose holders are those that Redis has.
-func (i *Inspector) standing(ctx context.Context, circles []deadlock.Circle) (list []Deadlock, err error) {
+// verify returns the certain circles whose holders are confirmed by Redis.
+func (i *Inspector) verify(ctx context.Context, circles []deadlock.Circle) (list []Deadlock, err error) {
 	for _, c := range circles {
 		all := true
 		var d Deadlock
 		for _, s := range c {
 			d = append(d, Blocked{
-				Client: s.Said.Client, Label: s.Said.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
+				Client: s.Published.Client, Label: s.Published.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
 				Has: s.Has.Name, Owner: s.Has.Owner, Token: s.Has.Token,
 			})
 			if s.Has.Several > 0 {

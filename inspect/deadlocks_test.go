@@ -321,7 +321,7 @@ func TestDeadlockOfAnybody(t *testing.T) {
 	const strange = "00000000-0000-0000-0000-000000000000"
 	hold(t, rlock.New(a.Client, "a's"))
 	// Four times that is no time that there is, and must not end the look before the circle is certain.
-	said := &deadlock.Said{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond)}
+	said := &deadlock.Published{Client: strange, EveryMS: math.MaxInt64 / int64(3*time.Millisecond)}
 	for _, name := range []string{"}", "a's"} {
 		wait := deadlock.Wait{Owner: "o", Holds: []deadlock.Hold{{Owner: "h"}}}
 		wait.Name, wait.Holds[0].Name = name, name
@@ -367,7 +367,7 @@ func TestDeadlocksEndsByItself(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				const client = "00000000-0000-4000-8000-000000000000"
-				said := &deadlock.Said{Client: client, EveryMS: c.every, Waits: []deadlock.Wait{{
+				said := &deadlock.Published{Client: client, EveryMS: c.every, Waits: []deadlock.Wait{{
 					Lock: deadlock.Lock{Name: "x"}, Owner: "o", Holds: []deadlock.Hold{{Lock: deadlock.Lock{Name: "x"}, Owner: "h"}},
 				}}}
 				rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it

@@ -44,7 +44,7 @@ type Ended struct {
 	Untold string
 }
 
-// claim is for how long a fair lock that is handed on stays the next one's without a word of it, as it is
+// claim is for how long a fair lock that is handed off stays the next one's without a word of it, as it is
 // after a release.
 const claim = 2 * time.Second
 

@@ -115,7 +115,7 @@ func (w *walk) part(ctx context.Context, node *redis.Client, parts chan<- []Lock
 	defer panics.Into(&err) // of a hook of go-redis: here nobody else would take it
 	own := *w
 	own.over = false
-	own.pass = func(locks []Lock) bool {
+	own.deliver = func(locks []Lock) bool {
 		select {
 		case parts <- locks:
 			return true
@@ -130,15 +130,15 @@ func (w *walk) part(ctx context.Context, node *redis.Client, parts chan<- []Lock
 }
 
 const (
-	// besideWithin is how long a node of a cluster has for what is only beside the matter, such as labels.
-	besideWithin = time.Second
-	// muteFor is for how long one that did not answer in that time is not asked for it.
+	// extrasWithin is how long a node of a cluster has to answer for extras, such as labels.
+	extrasWithin = time.Second
+	// muteFor is for how long a node that did not answer in time is not asked for extras.
 	muteFor = 10 * time.Second
 )
 
-// beside asks several nodes of a cluster at the same time for what is beside the matter. One that is silent
-// delays the locks of the others by a second, once in a while. It reports whether all have answered.
-func (i *Inspector) beside(ctx context.Context, nodes []*redis.Client, ask func(n int, node *redis.Client) error) (all bool) {
+// askExtras asks several nodes of a cluster at the same time for extras. A silent node delays the locks of the
+// others by a second, once in a while. It reports whether all have answered.
+func (i *Inspector) askExtras(ctx context.Context, nodes []*redis.Client, ask func(n int, node *redis.Client) error) (all bool) {
 	errs := make([]error, len(nodes))
 	var group sync.WaitGroup
 	for n, node := range nodes {
@@ -164,7 +164,7 @@ func (i *Inspector) beside(ctx context.Context, nodes []*redis.Client, ask func(
 // within is what a node has for it: no more than its client gives it for anything.
 func within(node *redis.Client) time.Duration {
 	if d := node.Options().ReadTimeout; d > 0 {
-		return min(d, besideWithin)
+		return min(d, extrasWithin)
 	}
-	return besideWithin
+	return extrasWithin
 }

@@ -88,7 +88,7 @@ func (i *Inspector) Lock(ctx context.Context, name string) (_ Lock, err error) {
 	if err := keys.Check(name); err != nil {
 		return Lock{}, err
 	}
-	answers := i.look(ctx, []string{name}, i.opts.List)
+	answers := i.query(ctx, []string{name}, i.opts.List)
 	if err := answers[0].err; err != nil {
 		return Lock{}, err
 	}
@@ -97,7 +97,7 @@ func (i *Inspector) Lock(ctx context.Context, name string) (_ Lock, err error) {
 	return list[0], err
 }
 
-// answer is what came of looking at one name.
+// answer is the result for one name.
 type answer struct {
 	lock   Lock
 	other  bool // a key of its other spelling is there, too
@@ -105,8 +105,8 @@ type answer struct {
 	err    error
 }
 
-// look asks each name's master.
-func (i *Inspector) look(ctx context.Context, names []string, list int) []answer {
+// query asks each name's master.
+func (i *Inspector) query(ctx context.Context, names []string, list int) []answer {
 	if i.cluster == nil {
 		return i.ask(ctx, i.rdb.(*redis.Client), names, list)
 	}
@@ -218,12 +218,12 @@ func (i *Inspector) masters(ctx context.Context) ([]*redis.Client, error) {
 	if i.cluster == nil {
 		return []*redis.Client{i.rdb.(*redis.Client)}, nil
 	}
-	return gather(ctx, i.cluster.ForEachMaster)
+	return collectNodes(ctx, i.cluster.ForEachMaster)
 }
 
-// gather collects the nodes that one of the cluster's methods goes through, in the order of their
+// collectNodes collects the nodes that one of the cluster's methods goes through, in the order of their
 // addresses.
-func gather(ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error) ([]*redis.Client, error) {
+func collectNodes(ctx context.Context, each func(context.Context, func(context.Context, *redis.Client) error) error) ([]*redis.Client, error) {
 	var mu sync.Mutex // guards nodes
 	var nodes []*redis.Client
 	err := each(ctx, func(_ context.Context, node *redis.Client) error {

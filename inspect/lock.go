@@ -28,7 +28,7 @@ type Lock struct {
 	// Remaining is what is left of the key's time to live. Of a plain lock that is the lease. Negative:
 	// the key has none, or there is no key.
 	Remaining time.Duration
-	// Token is the last fencing token that was granted; 0: none is known. Where a client hands a lock on
+	// Token is the last fencing token that was granted; 0: none is known. Where a client hands a lock off
 	// among its goroutines it is the last one of those that it has reserved, which may be greater than
 	// that of the holder.
 	Token   uint64

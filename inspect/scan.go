@@ -61,16 +61,16 @@ func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	}
 }
 
-// walk is one way over all locks.
+// walk is one pass over all locks.
 type walk struct {
 	*Inspector
 	Query
 	seen  *seen
 	yield func(Lock, error) bool
-	over  bool // nobody wants more
-	// of a cluster: it takes what one of the masters brings to the goroutine that iterates, and reports whether
-	// more is wanted
-	pass func(locks []Lock) bool
+	over  bool // the caller wants no more
+	// of a cluster: it passes the locks of one master to the goroutine that iterates, and reports whether that wants
+	// more
+	deliver func(locks []Lock) bool
 }
 
 // keys goes over the keys of each master.
@@ -94,10 +94,10 @@ func (w *walk) master(ctx context.Context, master *redis.Client) error {
 	}, nil)
 }
 
-// asUnreadable is by what a lock is told that a server refuses to show, in the memory of what was told.
+// asUnreadable marks, among the names that were returned, a lock that a server refuses to show.
 const asUnreadable keys.Trace = -1
 
-// found is a name, and by what it was found.
+// found is a name, and the key by which it was found.
 type found struct {
 	name string
 	by   keys.Trace
@@ -200,7 +200,7 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 	var others []string // other spellings that are keys, too
 	for n, a := range answers {
 		if a.err != nil && moved(a.err) {
-			a = w.look(ctx, list[n:n+1], w.opts.List)[0]
+			a = w.query(ctx, list[n:n+1], w.opts.List)[0]
 		}
 		if a.err != nil {
 			if !concernsKey(a.err) {
@@ -219,7 +219,7 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 		}
 	}
 	if len(others) > 0 {
-		for n, a := range w.look(ctx, others, w.opts.List) {
+		for n, a := range w.query(ctx, others, w.opts.List) {
 			if a.err != nil {
 				return a.err
 			}
@@ -228,15 +228,15 @@ func (w *walk) tell(ctx context.Context, node *redis.Client, names []found) erro
 			}
 		}
 	}
-	return w.give(ctx, locks)
+	return w.emit(ctx, locks)
 }
 
-func (w *walk) give(ctx context.Context, locks []Lock) error {
+func (w *walk) emit(ctx context.Context, locks []Lock) error {
 	if err := w.complete(ctx, locks); err != nil {
 		return err
 	}
-	if w.pass != nil {
-		w.over = len(locks) > 0 && !w.pass(locks)
+	if w.deliver != nil {
+		w.over = len(locks) > 0 && !w.deliver(locks)
 		return nil
 	}
 	w.yieldAll(locks)
@@ -255,8 +255,8 @@ func (w *walk) yieldAll(locks []Lock) {
 // answered says that a server has answered a page of keys.
 func (w *walk) answered() {
 	switch {
-	case w.pass != nil:
-		w.over = !w.pass(nil)
+	case w.deliver != nil:
+		w.over = !w.deliver(nil)
 	case w.Answered != nil:
 		w.Answered()
 	}

@@ -83,7 +83,7 @@ func (i *Inspector) fill(ctx context.Context, node *redis.Client, names []string
 	}
 	for j, a := range i.ask(ctx, node, some, i.opts.List) {
 		if a.err != nil && moved(a.err) {
-			a = i.look(ctx, some[j:j+1], i.opts.List)[0]
+			a = i.query(ctx, some[j:j+1], i.opts.List)[0]
 		}
 		if a.err != nil && !concernsKey(a.err) {
 			return a.err

@@ -290,7 +290,7 @@ func TestEndsEarly(t *testing.T) {
 	}
 }
 
-// TestClaim: a lock that is handed on by force is the next one's for as long as after a release.
+// TestClaim: a lock that is handed off by force is the next one's for as long as after a release.
 func TestClaim(t *testing.T) { require.Equal(t, fair.Claim, inspect.Claim) }
 
 // TestGlob: a pattern means here what it means to Redis.

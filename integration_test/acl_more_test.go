@@ -141,7 +141,7 @@ func TestLabelWithTheRule(t *testing.T) {
 	})
 }
 
-// TestHandOffWithTheRule: the rule is enough for a lock that is handed on within a client, and
+// TestHandOffWithTheRule: the rule is enough for a lock that is handed off within a client, and
 // without the permission to count listeners it works too.
 func TestHandOffWithTheRule(t *testing.T) {
 	onOutermost(t, func(t *testing.T, p redistest.Program) {

@@ -180,7 +180,7 @@ func handOn(job string) error {
 	return <-errs
 }
 
-// TestChainKilled: a process is killed while its goroutines hand the lock on. Another one gets it
+// TestChainKilled: a process is killed while its goroutines hand the lock off. Another one gets it
 // when the lease has ended, with a token greater than all that the dead one had, or had reserved.
 func TestChainKilled(t *testing.T) {
 	srv := redistest.Start(t)

@@ -168,7 +168,7 @@ func (v *visits) wrong() string {
 	looks := v.rnd.IntN(8) == 0
 	if looks {
 		v.steps = append(v.steps, "poll")
-		for range 2 { // the first one may hand the lock on
+		for range 2 { // the first one may hand the lock off
 			v.poll()
 		}
 	}

@@ -1,6 +1,6 @@
 package integration_test
 
-// The rows of the scripts for those who wait, and for who hands the lock on.
+// The rows of the scripts for those who wait, and for who hands the lock off.
 
 // A holder goes, or one who waits.
 var fairReleaseRows = table(`

@@ -12,8 +12,8 @@
 //     has ended, and when messages were lost with a connection. Waiters are woken by a message, one
 //     for each client, however many wait there.
 //   - A latch opens once. It may then be set anew, and repeats of calls from before do not count.
-//   - Every key has an end. A latch of which nothing is heard ends after a day, or after the time
-//     that [holdfast.Lease] says. Set and CountDown are words; Wait and Count are none.
+//   - Every key has an end. A latch without a call of Set or CountDown ends after a day, or after the
+//     time that [holdfast.Lease] says. Wait and Count do not prolong it.
 //   - A name is a latch or a semaphore. Whichever comes second is refused with an error: the key of
 //     both is a number, so another key says what counts it.
 //
@@ -21,13 +21,13 @@
 //
 //   - That a semaphore of Redisson's is refused, or a latch of Redisson's by a semaphore. Its clients do
 //     not say what counts the number.
-//   - That everybody has counted when Wait returns nil. A latch that was never set is open, and so is
-//     one that was deleted, that has ended, or that the server has lost. Set it before anybody may
+//   - That all have counted when Wait returns nil. A latch that was never set is open, and so is
+//     one that was deleted, that has ended, or that the server has lost. Set it before any process may
 //     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
-//     the work. Who must be sure looks at what was to be done.
+//     the work. If you must be sure, check the result of the work.
 //   - That a waiter sees a latch open that is set anew at once. If the waiter is told first that it
 //     was set, it goes on to wait for that one.
-//   - Anything about who counts. A process that dies before it has counted leaves the others waiting,
+//   - Anything about the counting processes. One that dies before it has counted leaves the others waiting,
 //     until their own time is over or the latch ends.
 //   - What Redisson's clients do. Their CountDown is sent once and may be lost, or counted twice
 //     where they repeat it themselves; a latch that they set has no end, and gets none here. Their
@@ -63,7 +63,7 @@ import (
 
 const kindName = "latch"
 
-// defaultStay is how long a latch stays without a word.
+// defaultStay is how long a latch stays without Set or CountDown.
 const defaultStay = 24 * time.Hour
 
 // Latch is a latch by name. Any number of Latches, in any number of processes, with one name on one
@@ -120,16 +120,17 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	return r.Changed, err
 }
 
-// CountDown counts down by one, and returns what it has left, also if the call was repeated after
-// others had counted. 0 says that it has opened the latch, or that none was set. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have been
-// counted, and call it again only if counting twice does no harm.
+// CountDown counts down by one, and returns what its own count has left, also if the call was repeated
+// after others had counted. 0 says that it has opened the latch, or that none was set. Errors are those
+// of [Latch.Set]. With [holdfast.ErrUncertain] it may have counted: call it again only if counting twice
+// does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	r, err := l.change(ctx, "count down", lua.LatchCount, 0)
 	if err != nil {
 		return 0, err
 	}
 	if r.Unannounced != "" {
-		return 0, l.fail("count down", unheard(r.Unannounced))
+		return 0, l.fail("count down", unannouncedError(r.Unannounced))
 	}
 	return r.Left, nil
 }
@@ -139,30 +140,29 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 	if err := l.check("count"); err != nil {
 		return 0, err
 	}
-	left, _, err := l.look(ctx)
+	left, _, err := l.query(ctx)
 	return left, l.fail("count", err)
 }
 
-// Delete takes the latch away, which opens it: all who wait are let in. It reports whether it was
-// set. Errors are those of [Latch.Set].
+// Delete takes the latch away, which opens it for all waiters. It reports whether it was set. Errors are those of [Latch.Set].
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	r, err := l.change(ctx, "delete", lua.LatchDelete, 0)
 	if err != nil {
 		return false, err
 	}
 	if r.Unannounced != "" {
-		return r.Changed, l.fail("delete", unheard(r.Unannounced))
+		return r.Changed, l.fail("delete", unannouncedError(r.Unannounced))
 	}
 	return r.Changed, nil
 }
 
-// unheard is the error of a latch that is open, where the announcement was refused.
-func unheard(refused string) error {
+// unannouncedError is the error of a latch that is open, but whose announcement was refused.
+func unannouncedError(refused string) error {
 	return fmt.Errorf("done, but those who wait could not be told, and find out within %v: %s", rest, refused)
 }
 
-// change runs a script that changes the latch, with what all of them take. A repeat of the call has
-// the same id. With an error the reply is zero.
+// change runs a script that changes the latch, with the arguments that all of them take. A repeat of the
+// call has the same id. With an error the reply is zero.
 func (l *Latch) change(ctx context.Context, op string, script *lua.Script, count int) (r lua.LatchReply, err error) {
 	if err := l.check(op); err != nil {
 		return r, err
@@ -192,9 +192,9 @@ func (l *Latch) channel() string {
 	return l.keys.Channel
 }
 
-// look asks what is left, and for how long the latch lasts without a word; negative: it does not
+// query asks what is left, and how long the latch lasts without Set or CountDown; negative: it does not
 // end.
-func (l *Latch) look(ctx context.Context) (left int, lasts time.Duration, err error) {
+func (l *Latch) query(ctx context.Context) (left int, lasts time.Duration, err error) {
 	o, err := l.ask(ctx)
 	if err != nil {
 		return 0, 0, err

@@ -68,7 +68,7 @@ func (l *Latch) once(ctx context.Context) error {
 	}
 }
 
-// wait joins those of this client who wait for the latch.
+// wait joins the waiters of this client for the latch.
 func (l *Latch) wait(ctx context.Context) error {
 	c := l.asker.Client
 	g := engine.Attached(c, func(*engine.Client) *gates { return &gates{of: map[string]*gate{}} })
@@ -81,8 +81,8 @@ func (l *Latch) wait(ctx context.Context) error {
 	return panics.Repanic(g.leave(ctx, l, w))
 }
 
-// deaf is the error of those who wait where nothing can be heard; nil for nil.
-func (l *Latch) deaf(why error) error {
+// listenError is the error of waiters whose client cannot listen; nil for nil.
+func (l *Latch) listenError(why error) error {
 	switch {
 	case why == nil:
 		return nil
@@ -92,29 +92,29 @@ func (l *Latch) deaf(why error) error {
 	return errs.Both(errors.New("cannot listen for the end; permit this user to subscribe to "+l.channel()), why)
 }
 
-// gates are the latches that somebody of a client waits for.
+// gates are the latches that callers of a client wait for.
 type gates struct {
 	mu sync.Mutex // guards the rest and what gates and waiters have; never held over a network call
 	of map[string]*gate
 }
 
-// gate is a latch that somebody of a client waits for. Its goroutine looks for all of them; it ends
-// when nobody waits.
+// gate is a latch that callers of a client wait for. Its goroutine asks for all of them; it ends when none
+// waits.
 type gate struct {
 	waiting []*waiter
-	come    chan struct{} // has a token when somebody has joined, or the last one has left
+	joined  chan struct{} // has a token when a waiter has joined, or the last one has left
 }
 
 // waiter is one call of Wait.
 type waiter struct {
-	left  int  // what was last heard
-	known bool // that something was
+	left  int  // as last known
+	known bool // left has been set
 	begun time.Time
 	err   error
-	done  chan struct{} // closed when the latch is open, or err says why nobody looks any more
+	done  chan struct{} // closed when the latch is open, or err says why the gate has stopped asking
 }
 
-// join adds a waiter. A look that was begun before says nothing to it: the latch may have been set
+// join adds a waiter. A question that was begun before does not count for it: the latch may have been set
 // since.
 func (g *gates) join(l *Latch) *waiter {
 	w := &waiter{begun: time.Now(), done: make(chan struct{})}
@@ -122,7 +122,7 @@ func (g *gates) join(l *Latch) *waiter {
 	defer g.mu.Unlock()
 	at := g.of[l.keys.Name]
 	if at == nil {
-		at = &gate{come: make(chan struct{}, 1)}
+		at = &gate{joined: make(chan struct{}, 1)}
 		g.of[l.keys.Name] = at
 		l.asker.Client.Tasks().Go(func() { g.watch(l, at) })
 	}
@@ -133,7 +133,7 @@ func (g *gates) join(l *Latch) *waiter {
 
 func (at *gate) kick() {
 	select {
-	case at.come <- struct{}{}:
+	case at.joined <- struct{}{}:
 	default:
 	}
 }
@@ -199,7 +199,7 @@ func (g *gates) tell(at *gate, some []*waiter, left int, err error) {
 // here nobody could recover from it, and it would end the process.
 func (l *Latch) lookFor(ctx context.Context) (left int, lasts time.Duration, err error) {
 	defer panics.Into(&err)
-	return l.look(ctx)
+	return l.query(ctx)
 }
 
 // watch looks at a latch for all who wait for it, until nobody does.
@@ -216,7 +216,7 @@ func (g *gates) watch(l *Latch, at *gate) {
 		}
 		left, lasts, err := l.lookFor(c.Context())
 		if err == nil && left > 0 {
-			err = l.deaf(sub.Err())
+			err = l.listenError(sub.Err())
 		}
 		g.tell(at, some, left, err)
 		next := rest
@@ -226,7 +226,7 @@ func (g *gates) watch(l *Latch, at *gate) {
 		timer.Reset(engine.Rest(sub, next))
 		select {
 		case <-sub.Wake():
-		case <-at.come:
+		case <-at.joined:
 		case <-timer.C:
 		case <-c.Context().Done():
 		}

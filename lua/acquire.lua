@@ -3,9 +3,9 @@
 -- KEYS  1 lock hash   2 token     3 channel, with ARGV 7 and 8 only: the key of that name has the longest head start
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
 --       4 '1' if an earlier attempt of this same call may have run, else '0'
---       5 how many tokens are wanted, for holders of the same client that it is handed to; none: one
+--       5 how many tokens are wanted, for hand-offs within the client; none: one
 --       6 until when this may be executed, us by the server's clock; none: at any time
---       7 head start, ms: if it is refused, this client is to be let go first for so long; 0: none
+--       7 head start, ms: if it is refused, other clients must yield to this one for so long; 0: none
 --       8 head starts up to so many ms are over if it is granted
 -- Reply {1, token}    granted: the owner holds it once; token is a decimal string, greater than every one before, and the server's
 --                     time in us
@@ -21,14 +21,14 @@
 -- reserved it gets the last. A block is reserved only while the clock is ahead of the last token: so tokens are never further
 -- ahead of the clock than one block.
 --
--- The uncontended path is what a lock costs, so it makes no call that it could spare: HLEN tells "free" and "not a hash"
--- at once, and whether the owner is there already is asked only when it can be.
+-- The uncontended path is what a lock costs, so it makes no unnecessary call: HLEN tells "free" and "not a hash" at once, and
+-- the script asks whether the owner is there already only when it may be.
 --
--- Who is refused calls the client that has the lock, if that wants to be called: it may keep the lock without a holder, and gives
--- it back then. A call that is not permitted or not heard fails nothing.
+-- A refused client calls the client that has the lock, if that wants to be called: it may keep the lock without a holder, and
+-- then releases it. If the call is not permitted or does not arrive, the attempt does not fail.
 --
--- Who is far away comes too late whenever the lock is released, so it asks for a head start (see pass). That is a hint, which nobody
--- misses: it never fails an attempt. It lives a second longer than the lease in its way, by when whoever waits asks again.
+-- A distant client comes too late whenever the lock is released, so it asks for a head start (see pass). That is only a hint, and
+-- never fails an attempt. It lives a second longer than the holder's lease, and by then all waiters have asked again.
 local call = redis.call
 -- include clock
 -- include acquire

@@ -1,9 +1,9 @@
--- election_leader: who leads at this moment, and what it said of itself.
+-- election_leader: read the leader at this moment, and what it said of itself.
 --
 -- KEYS  1 lock hash   2 announcement
 -- ARGV  none
--- Reply {1, owner, token, value, pttl}   who leads: holds the lock, and has announced itself; pttl of the lease in ms
---       {0}                              nobody
+-- Reply {1, owner, token, value, pttl}   the leader: it holds the lock and has announced itself; pttl of the lease in ms
+--       {0}                              there is none
 -- Reads only; all values are of one moment.
 local said = redis.call('GET', KEYS[2])
 local token, owner, value = string.match(said or '', '^(%d+) (%S+) (.*)$')

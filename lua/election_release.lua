@@ -1,11 +1,11 @@
--- election_release: resign, or leave the candidates: fair_release, of which those hear who observe the election.
+-- election_release: resign, or leave the candidates: fair_release, of which the observers of the election are told.
 --
 -- KEYS  1 to 5 see part/queue.lua   6 announcement   7 channel of the election
 -- ARGV  as fair_release takes them
 -- Reply as fair_release
--- Atomic. The announcement of who resigns goes with the lock, and observers are told, also if nobody follows. Whoever only leaves
--- the queue tells nobody. Observers who could not be told look again when the lease ends that they know of. Out of memory the
--- release goes through. A key of another type is somebody else's, and stays.
+-- Atomic. The announcement of a leader that resigns is deleted with the lock, and observers are told, even without a successor. A
+-- candidate that only leaves the queue is not announced. Observers that could not be told ask again when the lease that they know
+-- of ends. Out of memory the release goes through. A key of another type is not ours, and stays.
 local leads = redis.call('HEXISTS', KEYS[1], ARGV[1]) == 1
 for i = 5, #ARGV do leads = leads or redis.call('HEXISTS', KEYS[1], ARGV[i]) == 1 end
 if leads then

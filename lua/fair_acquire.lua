@@ -1,19 +1,19 @@
--- fair_acquire: take a free lock that nobody waits for, or take a place in its queue.
+-- fair_acquire: take a free lock without waiters, or take a place in its queue.
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms
---       4 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed the lock in any case
+--       4 '1' if an earlier attempt may have run, else '0'. A waiter may have been granted the lock in any case
 --       5 how long a place counts, ms; '0': do not wait
 --       6 claim, ms   7 PUBLISH, SPUBLISH or publish (see announce)   8 until when this may be executed, us by the server's clock; none: at any time
 -- Reply {1, token}                 granted, for the whole lease; the token is the server's time in us
 --       {1, token, token, time}    granted, and the token is not the server's time
 --       {0, pttl, time, foreign, field...}   not granted. pttl in ms and the fields of the hash as in acquire; time of the server in
 --                                  us, as text; foreign: 1 if the owner has a place, and one of Redisson's holds the lock or may be
---                                  before it, else 0. Such a one calls the next by its owner id, and nobody else
+--                                  before it, else 0. Such an owner calls only the next one, by its owner id
 --       {-2, time}                 it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic. A request that came too late neither locks nor queues: its client may have left. Nobody passes a waiter whose place
--- counts and who can be reached. A free lock with waiters is handed to the first of them. An owner keeps its place when it asks
--- again, and one that was handed the lock keeps that: it is the same grant. It gets the last token of those that were reserved for a
+-- Atomic. A request that came too late neither locks nor queues: its client may have left. A waiter whose place
+-- counts and that can be reached is never passed. A free lock with waiters is handed to the first of them. An owner keeps its place when it asks
+-- again, and an owner that was granted the lock keeps it: it is the same grant. It gets the last token of those that were reserved for a
 -- run; the run then ends with it.
 
 -- include queue

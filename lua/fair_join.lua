@@ -3,14 +3,14 @@
 -- KEYS  see part/queue.lua
 -- ARGV  1 how long their places count, ms   2 until when this may be executed, us by the server's clock   3 claim, ms
 --       4 PUBLISH, SPUBLISH or publish (see announce)   5 time to live of the token's key, ms   6... the owners
--- Reply {0, pttl, time, foreign, field...}   they have places, in this order, before whoever comes later. The values are those that
---                   fair_acquire replies to each of them. Who was handed the lock hears of that as from a release; time is before that
---       {1}         they are to ask one by one: one of them has the lock, or its hash has more fields than a lock, and nothing was
---                   changed; or the lock is free, and nobody with a place can be handed it
+-- Reply {0, pttl, time, foreign, field...}   they have places, in this order, before later waiters. The values are those that
+--                   fair_acquire replies to each of them. An owner that was granted the lock is told as by a release; time is before that
+--       {1}         they must ask one by one: one of them has the lock, or its hash has more fields than a lock, and nothing was
+--                   changed; or the lock is free, and no owner with a place can be reached
 --       {-2, time}  it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic. A free lock is handed to the first in the queue who can be reached, with those behind it. For the server this is less work
--- than a fair_acquire for each: it looks at the lock and at the end of the queue once. Owners who have a place already keep it. It is
--- for a first attempt: whoever may have been handed the lock asks by fair_acquire.
+-- Atomic. A free lock is granted to the first in the queue that can be reached, with those behind it. For the server this is less work
+-- than a fair_acquire for each: it looks at the lock and at the end of the queue once. Owners that have a place already keep it. It is
+-- for a first attempt: an owner that may have been granted the lock asks by fair_acquire.
 
 -- include queue
 

@@ -1,16 +1,16 @@
--- fair_poll: look after the waiters of one client: put off the deadlines of their places, and hand the lock on if it is free.
+-- fair_poll: serve the waiters of one client: extend the deadlines of their places, and grant the lock if it is free.
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 client's id   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5... for how long places are of use, ms, and the owners of the client whose places these are; and so on
 -- Reply {1, pttl, time, holder, called, heard, far, missing...}
---         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if nobody does, how many
---         fields there are if it is no lock
---         called: the head of the queue if it is the client's and the holder is Redisson's, who will call it on a channel of
+--         pttl of the lock in ms; time of the server in us, as text; holder: the owner that holds the lock, '' if it is free, how many
+--         fields there are if it is not a lock
+--         called: the head of the queue if it is the client's and the holder is Redisson's, which will call it on a channel of
 --         its own, else ''; heard: how many listen on the client's mailbox at this server, -1 if it cannot know; far: 1 if several
 --         other clients stand before all of this one, else 0; missing: those of the owners that have no place
--- Atomic, and harmless when repeated. A queue whose two keys do not tell the same is repaired, which looks at all of it.
--- In a queue with Redisson's waiters the first places are given the room that they need, no more: that of the dead too.
+-- Atomic, and harmless when repeated. A queue whose two keys differ is repaired, which reads all of it.
+-- In a queue with Redisson's waiters the first places, also those of dead waiters, get only the time that they need.
 
 -- include queue
 

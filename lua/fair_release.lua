@@ -1,11 +1,11 @@
--- fair_release: free a lock, or leave its queue, and hand a free lock to the next waiter.
+-- fair_release: free a lock, or leave its queue, and grant a free lock to the next waiter.
 --
 -- KEYS  see part/queue.lua
 -- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5... owners that had the lock as this one's, in a run, or have left as well: their places end, and the lock of one of them
 -- Reply {1}           released
---       {1, error}    released, but the lock could not be handed to the next waiter, or that could not be told
+--       {1, error}    released, but the lock could not be granted to the next waiter, or the announcement was refused
 --       {-1}          none of the owners held the lock; they have no places in the queue any more. For a repeat see taken.lua
--- Atomic: nobody sees the lock free while somebody waits who can be reached. Harmless when repeated: what another was handed
--- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
+-- Atomic: the lock is never free while a waiter can be reached. Harmless when repeated: grants to others meanwhile are not
+-- touched. Out of memory the release goes through, and the waiters find out by themselves.
 -- include fair_release

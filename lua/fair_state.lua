@@ -1,10 +1,10 @@
--- fair_state: what the server knows of a fair lock at this moment.
+-- fair_state: read what the server knows of a fair lock at this moment.
 --
 -- KEYS  see part/queue.lua
 -- ARGV  none
 -- Reply {1, owner, count, pttl, token, waiters}   held; token is '0' where none is known; waiters whose places count
 --       {0, token, waiters}                       free
---       an error if there are more than 128 fields, which is no lock
+--       an error if there are more than 128 fields, which is not a lock
 -- Reads only; all values are of one moment.
 
 -- include queue

@@ -5,7 +5,7 @@
 -- Reply {1, reply}   the command ran; what it replied
 --       {0, last}    refused: the last token is greater, as text; nothing was changed
 --       an error of the command as it is. The token is noted then too: it is the greatest all the same
--- Atomic. Not harmless when repeated unless the command is. The last token gets no time to live: it is to outlast who comes late.
+-- Atomic. Not harmless when repeated unless the command is. The last token gets no time to live: it must outlast late holders.
 -- Tokens are compared as text, the longer one being the greater: as numbers of Lua they would be rounded from 2^53 on.
 local token, last = ARGV[1], redis.pcall('GET', KEYS[1])
 if type(last) == 'table' then -- told apart from an error of the command, which may be the same

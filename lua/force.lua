@@ -1,18 +1,18 @@
--- force: free one master's part of a quorum lock, whoever holds it, in a way that the holder finds out.
+-- force: free one master's part of a quorum lock, in a way that the holder notices.
 --
 -- KEYS  1 lock hash   2 token   3 channel
--- ARGV  1 owner, who was seen to hold the lock   2 PUBLISH, SPUBLISH or publish (see announce)   3 time to live of the token's key, ms
+-- ARGV  1 the owner that was seen to hold the lock   2 PUBLISH, SPUBLISH or publish (see announce)   3 time to live of the token's key, ms
 --       4 the greatest token that a master was seen to have, '0': none
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock here
 -- Atomic, and harmless when repeated. Nothing is changed if another owner holds the lock.
--- A holder asks a master that does not know it any more to take it back, because mostly the master has forgotten it. It counts its
--- hold as unbroken if the master's last token is still its own. So this script uses up a token, also where nobody holds the lock: the
+-- A holder asks a master that no longer knows it to restore the hold, because mostly the master has forgotten it. It counts its
+-- hold as unbroken if the master's last token is still its own. So this script uses up a token, also if no owner holds the lock: the
 -- holder may ask there too. That token is above all tokens that were seen: a master that has none would otherwise be taken for one
--- that had nothing to do with the lock. (Rejected: release alone. The holder's next renewal restored the lock, and nobody noticed.)
--- HDEL finds nothing. Redis allows it when out of memory, and then allows the SET behind it. DEL comes last: what a user may not run
--- is found out before anything is changed.
+-- that had nothing to do with the lock. (Rejected: release alone. The holder's next renewal restored the lock, unnoticed.)
+-- HDEL finds nothing. Redis allows it when out of memory, and then allows the SET behind it. DEL comes last: a missing
+-- permission shows before any change.
 local call, name, tokens, command = redis.call, KEYS[1], KEYS[2], ARGV[2]
 local held = call('HEXISTS', name, ARGV[1]) == 1
 if not held and call('HLEN', name) > 0 then return {-1} end

@@ -2,15 +2,15 @@
 -- elections, and one master's part of a quorum lock.
 --
 -- KEYS  1 to 5 see part/queue.lua   6 announcement   7 channel of the election
--- ARGV  1 owner, who was seen to hold the lock   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the
---       token's key, ms   5 what the last token has to be, empty: any
--- Reply {1}            released, and handed on or announced
---       {1, error}     released, but the lock could not be handed on, or that could not be told
+-- ARGV  1 the owner that was seen to hold the lock   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the
+--       token's key, ms   5 the required last token, empty: any
+-- Reply {1}            released, and granted to the next waiter or announced
+--       {1, error}     released, but the lock could not be granted, or the message not be sent
 --       {0, token, owner}   another owner holds it, or the last token is another one ('0': none is known); nothing was changed
---       {-1, token}    nobody holds it; nothing was changed
--- Atomic, and harmless when repeated: who comes next is another owner. One of them is not: under one owner, a context of the user's may
--- take a lock again, with a greater token, which is what ARGV[5] is for.
--- A token is used up, so that a quorum lock's holder finds out, see force.lua; and in what order is said there.
+--       {-1, token}    the lock is free; nothing was changed
+-- Atomic, and harmless when repeated: the next holder is another owner. The exception is an owner whose context takes the lock again,
+-- with a greater token; ARGV[5] is for that.
+-- A token is used up, so that a quorum lock's holder notices; force.lua has the reason and the order.
 -- Places in the queue stay, those of a run too: see part/queue.lua.
 
 -- include queue

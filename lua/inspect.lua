@@ -1,8 +1,8 @@
--- inspect: all that the server knows of a name at this moment, whatever kind of lock it is, or none.
+-- inspect: read all that the server knows of a name at this moment, for any kind of lock.
 --
 -- KEYS  1 name   2 token   3 queue   4 deadlines (see part/queue.lua)   5 announcement of an election   6 permits   7 queue of a semaphore
 --       8 places   9 wants (see part/permits.lua)   10 writers (see rw_read.lua)   11 another name with the same keys 2 to 10, or KEYS[1]
--- ARGV  1 how many of each list are told, at most   2 NUMSUB or SHARDNUMSUB, empty: nobody asks who listens
+-- ARGV  1 how many entries of each list to return, at most   2 NUMSUB or SHARDNUMSUB, empty: do not count listeners
 --       3 to 6 channels: of a lock, a read-write lock, a semaphore, a latch
 -- Reply {1, time, type, pttl, size, content, token, other, said, queue, permits, line, writers, heard, strange}
 --       time     of the server, us, as text            type, pttl  of the name's key, ms as PTTL has it
@@ -14,8 +14,8 @@
 --       permits  how many are out, and have ended; then permits and what is left of them, ms
 --       line     as queue, with how many permits each wants behind that
 --       writers  how long, how many count; then owners and what is left of their places
---       heard    how many listen on each channel, -1: not known   strange  those of the keys that are of a type that they cannot have
--- Reads only; all values are of one moment. Work: some calls for each of what is told, and some more.
+--       heard    how many listen on each channel, -1: not known   strange  the keys that have a wrong type
+-- Reads only; all values are of one moment. Work: some calls for each returned entry, and some more.
 local call, name, most = redis.call, KEYS[1], tonumber(ARGV[1])
 -- include clock
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

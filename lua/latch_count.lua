@@ -1,16 +1,16 @@
 -- latch_count: count a latch down by one.
 --
 -- KEYS  1 count   2 this call, so that a repeat of it is known   3 what counts the number: 'latch', or 'semaphore'
--- ARGV  1 -   2 how long the latch stays without a word from now on, ms   3 until when this may be executed, us by the server's clock
+-- ARGV  1 -   2 how long the latch stays without another call from now on, ms   3 until when this may be executed, us by the server's clock
 --       4 how much longer than that repeats may come, ms   5 PUBLISH, SPUBLISH or publish (see announce)   6 channel
 -- Reply {1, left, time}   what is left to count. 0: the latch is open, as it is where none is set
 --       {1, left, time, error}   the same, but the announcement that it is open was refused
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 --       an error if the key holds no count, or a semaphore's
--- Atomic: who sees the latch open is told of it. A repeat counts nothing, and gets what the first got, whatever was counted or set
--- since: so of those who count a latch down one is told that it is open, and not two or none.
--- A call that found no latch is remembered too: of two requests the later one may come first, and when the other one comes, a latch
--- may be set that is not its client's to count.
+-- Atomic. A repeat does not count, and gets the reply of the first, whatever was counted or set since: so exactly one of the callers
+-- that count a latch down is told that it is open.
+-- A call that found no latch is remembered too: of two requests the later one may arrive first, and when the other one arrives, a
+-- latch may be set that this client must not count.
 -- A latch of Redisson has no end, and gets none.
 local call, name, this, counts = redis.call, KEYS[1], KEYS[2], KEYS[3]
 -- include clock

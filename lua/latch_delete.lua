@@ -8,8 +8,8 @@
 --       {1, 1, time, error}   taken away, but the announcement was refused
 --       an error if the number is a semaphore's, or if the key holds none; nothing was changed
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic. A repeat gets the reply of the first, and takes nothing away that was set since. Nor does it where the first found nothing
--- to take away: of two requests the later one may come first.
+-- Atomic. A repeat gets the reply of the first, and does not take away a latch that was set since, also if the first found no latch: of
+-- two requests the later one may arrive first.
 -- The message is Redisson's for "open". Its own delete sends the one for "set", and its waiters sleep on.
 local call, name, this, counts = redis.call, KEYS[1], KEYS[2], KEYS[3]
 -- include clock

@@ -1,4 +1,4 @@
--- latch_look: what is left to count.
+-- latch_look: read what is left to count.
 --
 -- KEYS  1 count   2 what counts the number: 'latch', or 'semaphore'
 -- ARGV  none

@@ -4,15 +4,15 @@
 -- ARGV  1 how many acquisitions; then 6 of each, as acquire takes them; then 2 of each release, as release takes them
 -- Reply {1, time, reply, ...}: the server's time in us, then for each acquisition and for each release what acquire or release replies,
 --                     or the text of the error that it met. {1, time} and {1} and {-1} are 1, 1 and -1, which are made faster
---       an error      it begins with READONLY; the server is a replica, and nothing was changed. It is no text among others because
---                     go-redis then leaves the connection
--- Each lock is taken or released, or not, as by acquire or release alone: an error of one is no error of the others. All are judged
+--       an error      it begins with READONLY; the server is a replica, and nothing was changed. It is not one text among others, so that
+--                     go-redis leaves the connection
+-- Each lock is taken or released, or not, as by acquire or release alone: an error of one does not affect the others. All are judged
 -- by the same time.
 --
 -- The acquisitions come first. Redis forbids what needs memory when it is out of memory, but not behind a write: a release in front
 -- would let acquisitions through that are refused alone. An acquisition writes nothing before what is forbidden, unless an earlier
 -- attempt of it may have run, so one with '1' for its ARGV 4 must not be among many.
--- Nobody else is served meanwhile, so a caller bounds the number of locks.
+-- The server serves no other client meanwhile, so a caller bounds the number of locks.
 local call = redis.call
 -- include clock
 local function acquire(KEYS, ARGV)

@@ -1,16 +1,16 @@
--- pass: keep a lock for the next holder of the same client, or release it if others listen for that.
+-- pass: keep a lock for the next holder of the same client, or release it if others listen for a release.
 --
 -- KEYS  1 lock hash   2 token     3 channel; the key of that name has the longest head start (see acquire)
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 PUBLISH, SPUBLISH or publish (see announce)
 --       5 how many tokens are wanted
--- Reply {1, first, last}   kept: the lease is at least that long again, and these tokens are the holders' to come
+-- Reply {1, first, last}   kept: the lease is at least that long again, and these tokens are for the next holders
 --       {0, heard}         released and announced. heard: how many listened; -1 if this server cannot know
 --       {0, heard, '', start}  the same, and one of them needs a head start of so many ms
 --       {0, heard, error}  released, but the announcement was refused
 --       {-1}               the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
 -- Atomic. Repeated after a lost reply it keeps once more, or finds that the lock was released.
--- A head start is left to the one who asked for it, and to whoever waited for that in vain.
--- Who listens on the channel is whoever waits for the lock in another client, of this library or of Redisson, or did so a moment ago.
+-- A head start stays for the client that asked for it, and for clients that waited for it in vain.
+-- The listeners on the channel are clients, of this library or of Redisson, that wait for the lock or did so a moment ago.
 -- Tokens are reserved by the block only while the clock is ahead of the last one, so they are never further ahead of the
 -- clock than one block. PEXPIRE comes first, because Redis allows it when out of memory, and what is behind it then too.
 local call = redis.call

@@ -1,10 +1,10 @@
--- release: free a lock and wake those who wait for it.
+-- release: free a lock and wake its waiters.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty for no announcement
 -- Reply {1}           released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
--- Atomic: nobody sees the lock free before the announcement is on its way. DEL is allowed when out of memory.
+-- Atomic: the lock is never free before the announcement is on its way. DEL is allowed when out of memory.
 -- A refused announcement must not keep the lock: waiters then come back when the lease that they know of ends.
 -- include release

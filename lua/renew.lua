@@ -6,6 +6,6 @@
 --       {-1}          the owner does not hold the lock; nothing was changed, the key is never brought back
 -- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
 -- The token's key is kept with the lock, so that its value is known for as long as the lock is held. It outlives every lease
--- that was set together with it, so it has time enough when the lease is left alone.
+-- that was set together with it, so it lasts long enough if the lease is not changed.
 
 -- include renew

@@ -3,8 +3,8 @@
 -- KEYS  2 of each holder, as renew takes them
 -- ARGV  for each holder how many arguments it has, then those, as renew takes them
 -- Reply {1, status, ...}: for each holder the status that renew replies, or the text of the error that it met
--- Each holder is renewed or not as by renew alone: an error of one is no error of the others.
--- Nobody else is served meanwhile, so a caller bounds the number of holders.
+-- Each holder is renewed or not as by renew alone: an error of one does not affect the others.
+-- The server serves no other client meanwhile, so a caller bounds the number of holders.
 local function renew(KEYS, ARGV)
   -- include renew
 end

@@ -1,11 +1,11 @@
--- rw_force: free a read-write lock of the readers that somebody has seen there, and wake those who wait.
+-- rw_force: free a read-write lock of the readers that were seen there, and wake the waiters.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 -           2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody   3... the readers
--- Reply {1}           some of them read, and do so no more
+-- ARGV  1 -           2 PUBLISH, SPUBLISH or publish (see announce), empty for no announcement   3... the readers
+-- Reply {1}           some of them read, and have lost the lock
 --       {1, error}    the same, but the announcement was refused
 --       {-1}          none of them read; nothing was changed
--- Atomic, and harmless when repeated: who came later is not among them. If only readers are left whose leases have ended, the lock is
+-- Atomic, and harmless when repeated: later readers are not among them. If only readers are left whose leases have ended, the lock is
 -- free, also for clients of Redisson.
 local call = redis.call
 local name, command, found = KEYS[1], ARGV[2], 0

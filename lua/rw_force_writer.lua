@@ -1,7 +1,7 @@
--- rw_force_writer: free a read-write lock of the owner that writes, and wake those who wait for it.
+-- rw_force_writer: free a read-write lock of the owner that writes, and wake its waiters.
 --
 -- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua   4 token
--- ARGV  1 owner, who was seen to write   2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody   3 what the last token has
+-- ARGV  1 the owner that was seen to write   2 PUBLISH, SPUBLISH or publish (see announce), empty for no announcement   3 what the last token has
 --       to be, empty: any
 -- Reply {1}, {1, error}   as rw_write_release
 --       {0, token}     the last token is another one ('0': none is known); nothing was changed

@@ -1,19 +1,19 @@
--- rw_leave: end a read-write lock that is given up early by who writes, at the moment until which it was to stay taken, and wake those
--- who sleep longer.
+-- rw_leave: end a read-write lock that its writer releases early, at the moment until which it must stay taken, and wake waiters
+-- that sleep longer.
 --
 -- KEYS  1 lock hash   2 channel
--- ARGV  1 owner       2 how much longer it is to stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
--- Reply {1}           it ends then, or did before; those who read by then go on
+-- ARGV  1 owner       2 how much longer it must stay, ms, at least 1   3 PUBLISH, SPUBLISH or publish (see announce)
+-- Reply {1}           it ends then, or did before; owners that read by then go on
 --       {1, error}    the same, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not write; nothing was changed
--- Atomic, and harmless when repeated or late: it never lengthens. The owner is renamed, see leave.lua: so what the network has kept of
--- it is refused as after a release.
+-- Atomic, and harmless when repeated or late: it never lengthens. The owner is renamed, see leave.lua: so its delayed commands are
+-- refused as after a release.
 --
 -- If the owner reads, too, the hash lasts as long as that lease, which is renewed. So the end of the stay is the value of the field that
 -- stays: "till" and a time of the server's clock, ms. (No number: Redisson's scripts take the value of each field for a count, and count
--- to it.) Where that is over, whoever comes takes the lock for one that is read, see part/stay.lua; and when the owner has stopped to
--- read before, the hash ends with the stay. Clients of Redisson take the lock for written until then, or until the owner renews its
--- lease to read.
+-- to it.) After that time, other scripts treat the lock as read, see part/stay.lua. If the owner has stopped reading
+-- before, the hash ends with the stay. Clients of Redisson treat the lock as written until then, or until the owner renews its lease
+-- to read.
 local call, name, stay = redis.call, KEYS[1], tonumber(ARGV[2])
 local field, left = ARGV[1] .. ':write', string.gsub(ARGV[1], ':h(%d+)$', ':h0%1') .. ':write'
 local ends = call('HGET', name, left)

@@ -7,17 +7,17 @@
 --       5 the ticket of the first refusal, empty if there was none   6 the name by which the owner writes, empty if it does not, or by ARGV[1]
 -- Reply {1, token, token, time}  granted: the owner reads once. The token is that of the last write, or the server's time if none is
 --                     known, as decimal text
---       {0, ms, ticket, owner}   somebody else writes, whose lease has so much left, or has left a lock that stays taken for so long
---       {0, ms, ticket, -2, owner}   nobody writes, but this owner waits to write, and its place counts for so long
---       {0, pttl, ticket, field...}   the key is no read-write lock: its fields, or how many there are of more than four
+--       {0, ms, ticket, owner}   another owner writes, with so much of its lease left, or its lock stays taken for so long
+--       {0, ms, ticket, -2, owner}   no owner writes, but this owner waits to write, and its place counts for so long
+--       {0, pttl, ticket, field...}   the key is not a read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the owner's lease and the token change together or not at all. Harmless when repeated: the lease
 -- is counted anew, because the caller trusts it from the moment of the last sending. It may come late, after an Extend or a re-entry:
 -- neither the lease nor the count goes back.
 --
--- Who reads already, or writes, does not wait for a writer that waits: that writer waits for it. All others do, or a lock with many
--- readers would never be free to write. But each waits for one writer at most: its ticket is the token before the write that it has to
--- let go first, and when a greater one was granted, it does not wait for others. So readers and writers take turns. (Phase-fair locks:
+-- An owner that reads already, or writes, does not wait for a waiting writer: that writer waits for it. All others do; otherwise a
+-- lock with many readers would never be free to write. But each waits for one writer at most: its ticket is the token before the write
+-- that goes first, and once a greater token was granted, it does not wait for other writers. So readers and writers take turns. (Phase-fair locks:
 -- Brandenburg and Anderson, 2009.)
 --
 -- The hash is Redisson's: the field "mode" is "read" or "write", a reader's field is its owner, a writer's its owner and ":write", and

@@ -1,9 +1,9 @@
--- rw_read_renew: make the lease of an owner that reads last at least so long from now, and tell its count.
+-- rw_read_renew: make the lease of an owner that reads last at least so long from now, and set its count.
 --
 -- KEYS  1 lock hash   2 token   3 the owner's lease to read
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 hold count from now on; 0: as it is
--- Reply {1}           renewed, and the count stands
---       {-1}          the owner does not read; nothing was changed, nothing is ever brought back
+-- Reply {1}           renewed, and the count is set
+--       {-1}          the owner does not read; nothing was changed, and the keys are never brought back
 -- Atomic, and harmless when repeated. Never shortens: an older renewal may arrive after a newer, longer one.
 local call = redis.call
 local name, ms = KEYS[1], tonumber(ARGV[2])

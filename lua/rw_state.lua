@@ -1,14 +1,14 @@
--- rw_state: what the server knows of a read-write lock at this moment.
+-- rw_state: read what the server knows of a read-write lock at this moment.
 --
 -- KEYS  1 lock hash   2 token   3 writers, see rw_read.lua
 -- ARGV  none
--- Reply {1, mode, pttl, token, waiting, owner, count, ms...}   held; token is '0' where none is known; how many wait to write; then each
+-- Reply {1, mode, pttl, token, waiting, owner, count, ms...}   held; token is '0' where none is known; how many owners wait to write; then each
 --                          field of the hash with its count, and what is left of its lease, which for a writer is what the hash has, or for how long the lock stays taken that it has left
 --       {0, token, waiting}   free, or only readers are left whose leases have ended
 --       an error if there are more than 1025 fields, or no mode among them that is read or write
 -- Reads only; all values are of one moment. Readers whose leases have ended are left out, as a writer does not wait for them.
--- Work: a reader of Redisson's has a lease for each count, of which the last one that stands is told. When 2048 leases have been looked
--- at, the readers behind them have what the hash has.
+-- Work: a reader of Redisson's has a lease for each count, of which the last live one is returned. After 2048 leases, the
+-- remaining readers get the time to live of the hash.
 local call = redis.call
 local name, token = KEYS[1], call('GET', KEYS[2]) or '0'
 -- include clock

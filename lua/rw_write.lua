@@ -6,13 +6,13 @@
 --       5 until when this may be executed, us by the server's clock
 --       6 for how long the owner has a place among the waiting writers if it is refused, ms; 0: it has none
 -- Reply {1, token, token, time}  granted: the owner writes once; the token is a decimal string, greater than every one before
---       {0, ms, '', owner}   somebody else writes, or reads, and the lease has so much left, or the lock stays taken for so long; of readers it is one of them and the longest lease
---       {0, pttl, '', field...}   the key is no read-write lock: its fields, or how many there are of more than four
+--       {0, ms, '', owner}   another owner writes or reads, with so much of the lease left, or the lock stays taken for so long; of several readers it is one, and the longest lease
+--       {0, pttl, '', field...}   the key is not a read-write lock: its fields, or how many there are of more than four
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic: the hash, its time to live, the token and the place change together or not at all. A repeated attempt gets the outcome of the
 -- first, with the lease counted anew.
 --
--- Readers whose leases have all ended are no readers: their fields are left where a client of Redisson goes on renewing the hash.
+-- Readers whose leases have all ended do not count: their fields stay if a client of Redisson goes on renewing the hash.
 local call = redis.call
 local name, tokens, writers, owner, ms = KEYS[1], KEYS[2], KEYS[3], ARGV[1], tonumber(ARGV[2])
 -- include clock

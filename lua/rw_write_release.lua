@@ -1,13 +1,13 @@
--- rw_write_release: give back a read-write lock that an owner writes, or its place among those who wait to write, and wake who waits.
+-- rw_write_release: give back a read-write lock that an owner writes, or its place among the waiting writers, and wake the waiters.
 --
 -- KEYS  1 lock hash   2 channel   3 writers, see rw_read.lua
--- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty to tell nobody
+-- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty for no announcement
 -- Reply {1}           given back, and announced
 --       {1, error}    given back, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not write; its place, if it had one, was given back, and that is announced if no other counts. For a repeat
 --                     see taken.lua
--- Atomic: nobody sees the lock free before the announcement is on its way.
+-- Atomic: the lock is never free before the announcement is on its way.
 --
--- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read. Who reads
--- while somebody writes is that owner, by whatever name, see ARGV[6] of rw_read.lua.
+-- If the owner reads too, it goes on reading, as one of any number: the hash lasts as long as its lease to read. Only the writer
+-- itself, perhaps by another name, can read during a write, see ARGV[6] of rw_read.lua.
 -- include rw_write_release

@@ -1,19 +1,19 @@
--- sem_acquire: grant an owner permits of a semaphore that nobody waits for, or give it a place in the queue.
+-- sem_acquire: grant an owner permits of a semaphore without waiters, or give it a place in the queue.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 how many it wants   4 lease, ms
 --       5 time to live of the token's key, ms
---       6 '1' if an earlier attempt may have run, else '0'. Who waits may have been handed them in any case
+--       6 '1' if an earlier attempt may have run, else '0'. A waiter may have been granted them in any case
 --       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH, SPUBLISH or publish (see announce)
 --       10 until when this may be executed, us by the server's clock
 -- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
---       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and who has it, if that is one of this
+--       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and its owner, if that is one of this
 --                                 library; time of the server in us, as text
 --       {-2, time}                it came too late, or its client does not know the server's clock; nothing was changed
 --       an error HOLDFAST_PERMITS if there are not so many; it has no place any more
--- Atomic. Nobody passes a waiter whose place counts and who can be reached. An owner keeps its place when it asks again, and the
--- permits that it was granted or handed: that is the same grant, with a new token, for its own may not be the last one any more. If
--- these are fewer than it wants, they are given back first. What is left by who stands first goes to those behind it.
+-- Atomic. A waiter whose place counts and that can be reached is never passed. An owner keeps its place when it asks again, and the
+-- permits that it was granted: that is the same grant, with a new token, because its own may not be the last one any more. If these
+-- are fewer than it wants, they are given back first. Permits that the first waiter leaves go to those behind it.
 
 -- include permits
 

@@ -1,7 +1,7 @@
--- sem_force: take back the permits of an owner that was seen to have them, and hand out what is free.
+-- sem_force: take back the permits of an owner that was seen to have them, and hand out free permits.
 --
 -- KEYS  see part/permits.lua
--- ARGV  1 to 5 as sem_release takes them   6 what the last token has to be, empty: any
+-- ARGV  1 to 5 as sem_release takes them   6 the required last token, empty: any
 -- Reply {1}, {1, error}   as sem_release
 --       {0, token}     the last token is another one ('0': none is known); nothing was changed
 --       {-1, token}    the owner has none, or their lease has ended; nothing was changed, also not its place if it waits

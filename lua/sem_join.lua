@@ -1,15 +1,15 @@
--- sem_join: give several waiters of one client, who want a permit each, places in the queue of a semaphore.
+-- sem_join: give several waiters of one client, which want a permit each, places in the queue of a semaphore.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 how long a place counts, ms
 --       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH, SPUBLISH or publish (see announce)
 --       6 time to live of the token's key, ms   7... the owners
--- Reply {0, ms, time, 0, owner}   they have places, in this order, before whoever comes later, as sem_acquire says it. Who was handed
---                   a permit hears of that as from a release; time is before that
---       {1}         they are to ask one by one: one of them has a permit, or there are none; nothing was changed
+-- Reply {0, ms, time, 0, owner}   they have places, in this order, before later waiters, as sem_acquire says it. An owner that was
+--                   granted a permit is told as by a release; time is before that
+--       {1}         they must ask one by one: one of them has a permit, or there are none; nothing was changed
 --       {-2, time}  it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic. What is free is handed to the first in the queue who can be reached. It is for a first attempt: whoever may have been handed
--- a permit asks by sem_acquire.
+-- Atomic. Free permits are granted to the first in the queue that can be reached. It is for a first attempt: an owner that may have
+-- been granted a permit asks by sem_acquire.
 
 -- include permits
 

@@ -1,4 +1,4 @@
--- sem_poll: look after the waiters of one client: put off the deadlines of their places, and hand out what is free.
+-- sem_poll: serve the waiters of one client: extend the deadlines of their places, and hand out free permits.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
@@ -6,13 +6,13 @@
 --       6... for how long places are of use, ms, and the owners of the client whose places these are; and so on
 -- Reply {1, ms, time, owner, called, heard, far, owner...}
 --         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
---         permits last, else who has the permit that ends first, '' if that is not known; called: 'redisson'
---         if clients of Redisson have permits, who say on the channel when they give them back, else ''; heard: how many listen on the
+--         permits last, else the owner of the permit that ends first, '' if that is not known; called: 'redisson'
+--         if clients of Redisson have permits, which announce on the channel when they give them back, else ''; heard: how many listen on the
 --         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
 --         then those of this client that were handed permits, the last ones first, and those of the owners that have no place
 -- Atomic, and harmless when repeated.
 --
--- Whether Redisson's have permits is looked for among those that end first and last.
+-- Permits of Redisson's are searched among those that end first and last.
 
 -- include permits
 

@@ -1,13 +1,13 @@
--- sem_release: give back the permits of an owner, or leave the queue of a semaphore, and hand out what is free.
+-- sem_release: give back the permits of an owner, or leave the queue of a semaphore, and hand out free permits.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet   2 owner   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
 --       5 time to live of the token's key, ms   6... owners that have left as well: the same is done for them
 -- Reply {1}           given back
---       {1, error}    given back, but what is free could not be handed out, or that could not be told
+--       {1, error}    given back, but what is free could not be handed out, or that could not be announced
 --       {-1}          the owners had none, or their leases had ended; they have no places in the queue any more. For a repeat
 --                     see taken.lua
--- Atomic: nobody sees permits free while somebody waits for them who can be reached. Harmless when repeated: what others were granted
--- meanwhile is not touched. Out of memory the release goes through, and the waiters find out by themselves.
+-- Atomic: permits are never free while a waiter for them can be reached. Harmless when repeated: grants to others meanwhile are not
+-- touched. Out of memory the release goes through, and the waiters find out by themselves.
 local behind = 6
 -- include sem_release

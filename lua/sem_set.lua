@@ -1,14 +1,14 @@
--- sem_set: set how many permits a semaphore has, and hand out what is free.
+-- sem_set: set how many permits a semaphore has, and hand out free permits.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many   2 PUBLISH, SPUBLISH or publish (see announce)   3 claim, ms   4 time to live of the token's key, ms
 --       5 until when this may be executed, us by the server's clock   6 this call, so that a repeat of it is known; without a colon
 --       7 for how long it may be repeated, ms
 -- Reply {1}           set
---       {1, error}    set, but what is free could not be handed out, or that could not be told
+--       {1, error}    set, but what is free could not be handed out, or that could not be announced
 --       {-2, time}    it came too late, or its client does not know the server's clock; nothing was changed
--- Atomic, and harmless when repeated: also where another call has set another number since, for which this is remembered among the
--- places, for longer than it may be repeated and executed. Those that are out stay out, also if there are more of them.
+-- Atomic, and harmless when repeated: also where another call has set another number since, because this call is remembered among
+-- the places, for longer than it may be repeated and executed. Permits that are out stay out, also if they are more than the new number.
 
 -- include permits
 

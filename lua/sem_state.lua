@@ -1,11 +1,11 @@
--- sem_state: what the server knows of a semaphore at this moment.
+-- sem_state: read what the server knows of a semaphore at this moment.
 --
 -- KEYS  see part/permits.lua
 -- ARGV  1 how many permits there are if the server knows of none yet
 -- Reply {1, permits, free, waiters, permit, ms...}   how many there are, and are free, and wait; then permits that are out, and what is left
 --                  of their leases: 1024 at most, those that end first
 -- Reads only; all values are of one moment. It does not take back permits whose leases have ended, and counts them as free.
--- Work: that of the permits that are told, however many there are.
+-- Work: grows with the permits that are returned, however many there are.
 local call = redis.call
 local name, permits, places = KEYS[1], KEYS[2], KEYS[5]
 -- include clock

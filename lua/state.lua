@@ -1,10 +1,10 @@
--- state: what the server knows of a lock at this moment.
+-- state: read what the server knows of a lock at this moment.
 --
 -- KEYS  1 lock hash   2 token
 -- ARGV  none
 -- Reply {1, owner, count, pttl, token}   held; token is '0' where none is known
 --       {0, token}                       free
---       an error if there are more than 128 fields, which is no lock
+--       an error if there are more than 128 fields, which is not a lock
 -- Reads only; all values are of one moment.
 local token = redis.call('GET', KEYS[2]) or '0'
 local fields = redis.call('HLEN', KEYS[1])

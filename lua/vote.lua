@@ -1,5 +1,5 @@
--- vote: one master's part in a quorum lock: grant it to an owner, tell the owner's hold count or the token that the masters agree
--- on, or take the owner back that it has forgotten.
+-- vote: one master's part in a quorum lock: grant it to an owner, set the owner's hold count or the token that the masters agree
+-- on, or restore the owner that it has forgotten.
 --
 -- KEYS  1 lock hash   2 token
 -- ARGV  1 owner       2 lease, ms   3 time to live of the token's key, ms   4 hold count   5 token that the owner proposes
@@ -7,8 +7,8 @@
 -- Reply {1, token, 1, '', time}    the owner held it before and holds it now, so many times; the token is the greater one of the last
 --                        and the proposed one, as decimal text
 --       {1, token, 0, last, time}   the owner holds it now; the token is the proposed one, or one more than the last if that is not smaller.
---                        All above the last one are the owner's: it may use those up to the token for others that it hands the lock to
---       {0, pttl, owner, last, time}   another owner holds it, or how many fields there are if it is no lock; pttl in ms, -1 if the hash
+--                        All above the last one are the owner's: it may use those up to the token for hand-offs
+--       {0, pttl, owner, last, time}   another owner holds it, or how many fields there are if it is not a lock; pttl in ms, -1 if the hash
 --                        has no time to live; last: its token, '0' if there is none
 --       {-2, time}   it came too late, and nothing was changed
 --       time: the server's, in us as decimal text

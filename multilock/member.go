@@ -14,16 +14,16 @@ import (
 
 // member is one of the locks.
 type member struct {
-	locker holdfast.Locker
-	lock   *engine.Lock // which it is; nil if it did not say
-	kind   string
-	name   string
-	where  string // empty: not known
+	locker  holdfast.Locker
+	lock    *engine.Lock // the lock itself; nil if the locker did not reveal it
+	kind    string
+	name    string
+	address string // empty: not known
 }
 
-// reveal finds out which locks they are, with the members of multilocks in their place. With an error it
-// returns those up to the refused one, for the error's name.
-func reveal(lockers []holdfast.Locker) (all []member, err error) {
+// identifyAll identifies all lockers, with the members of multilocks in their place. With an error it returns the
+// members up to the refused one, for the error's name.
+func identifyAll(lockers []holdfast.Locker) (all []member, err error) {
 	if len(lockers) == 0 {
 		return nil, fmt.Errorf("%w: no locks; give at least one", holdfast.ErrInvalid)
 	}
@@ -65,7 +65,7 @@ func identify(l holdfast.Locker) (member, error) {
 	case len(locks) > 0:
 		// Its own name, whatever a type that wraps it calls it: the order has to be the same where it
 		// is wrapped and where it is not.
-		one.lock, one.name, one.where = locks[0], locks[0].Name(), locks[0].Where()
+		one.lock, one.name, one.address = locks[0], locks[0].Name(), locks[0].Where()
 	case errors.Is(err, holdfast.ErrInvalid):
 		return one, err
 	}
@@ -83,7 +83,7 @@ func (m *member) accepts(ctx context.Context, opts []holdfast.Option) error {
 	return nil
 }
 
-// granted is what a call of the member has returned. A type of somebody's own may return nothing.
+// granted checks what a call of the member has returned. A type outside this library may return neither.
 func (m *member) granted(h *holdfast.Hold, err error) (*engine.Hold, error) {
 	if h == nil && err == nil {
 		err = fmt.Errorf("%w: %T returned neither a hold nor an error; return one of them", holdfast.ErrInvalid, m.locker)
@@ -91,11 +91,11 @@ func (m *member) granted(h *holdfast.Hold, err error) (*engine.Hold, error) {
 	return (*engine.Hold)(h), err
 }
 
-// arrange puts the members into the order in which they are taken, each once. The order has to be
-// the same in every process. So it does not depend on clients, which have an id of their own in each.
+// arrange puts the members into the order in which they are taken, each once. The order must be the same in
+// every process, so it does not depend on the clients' ids, which differ.
 func arrange(given []member) (members []member, err error) {
 	slices.SortStableFunc(given, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind), cmp.Compare(a.where, b.where))
+		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.kind, b.kind), cmp.Compare(a.address, b.address))
 	})
 	for _, one := range given {
 		again := false
@@ -128,8 +128,8 @@ func (m *member) collides(other member) (same bool, err error) {
 		err = fmt.Errorf("two sides of %s %s are given, which exclude each other; give the one that writes", m.kind, printable.Quote(m.name))
 	case a.Shares(b):
 		err = fmt.Errorf("%s is given as %s and as %s, which exclude each other; use one kind for a name", printable.Quote(m.name), other.kind, m.kind)
-	case m.where == other.where && m.where != "":
-		err = fmt.Errorf("%s at %s is given by way of two clients, and would wait for itself; use one client", printable.Quote(m.name), m.where)
+	case m.address == other.address && m.address != "":
+		err = fmt.Errorf("%s at %s is given by way of two clients, and would wait for itself; use one client", printable.Quote(m.name), m.address)
 	case a.Meets(b):
 		err = fmt.Errorf("%s is given as %s and as %s, which exclude each other at a server that both ask; use one of them, or another name",
 			printable.Quote(m.name), other.kind, m.kind)
@@ -139,9 +139,9 @@ func (m *member) collides(other member) (same bool, err error) {
 	return false, fmt.Errorf("%w: %w", holdfast.ErrInvalid, err)
 }
 
-// parcels are what is asked for together: members of one client that follow each other, so that
-// nothing is held meanwhile that comes later in the order than what is waited for next.
-func parcels(members []member) (all [][]member) {
+// batches groups the members that are acquired together: members of one client that follow each other. So no member
+// is held that comes later in the order than the next one to wait for.
+func batches(members []member) (all [][]member) {
 	for i := range members {
 		n := len(all) - 1
 		if i > 0 && members[i].client() != nil && members[i].client() == members[i-1].client() {
@@ -153,8 +153,8 @@ func parcels(members []member) (all [][]member) {
 	return all
 }
 
-// client is the client by whose server the member is granted; nil: it is not known, or there are
-// several servers, whose votes would be split by all that is asked for at once.
+// client is the client whose server grants the member; nil if it is not known, or if several servers do: their
+// votes would be split by members that are requested at once.
 func (m *member) client() *engine.Client {
 	if m.lock == nil {
 		return nil
@@ -162,5 +162,5 @@ func (m *member) client() *engine.Client {
 	return m.lock.Home()
 }
 
-// travels reports whether commands about the member can travel with others.
-func (m *member) travels() bool { return m.lock != nil && m.lock.Company() != nil }
+// sharesPipeline reports whether commands about the member can travel with others.
+func (m *member) sharesPipeline() bool { return m.lock != nil && m.lock.Company() != nil }

@@ -231,7 +231,7 @@ func TestOneScript(t *testing.T) {
 
 	// The control: goroutines that begin together, and do not say so, send the first two by
 	// themselves.
-	t.Cleanup(defence.Company.Without(t))
+	t.Cleanup(defence.Group.Without(t))
 	toTake, toGiveBack = scripts(t)
 	require.Greater(t, toTake, int64(1))
 	require.Greater(t, toGiveBack, int64(1))

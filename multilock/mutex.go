@@ -27,7 +27,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 func New(locks ...holdfast.Locker) *Mutex {
 	m := &Mutex{}
 	var given []member
-	given, m.err = reveal(locks)
+	given, m.err = identifyAll(locks)
 	if m.err == nil {
 		m.members, m.err = arrange(given)
 	}
@@ -40,7 +40,7 @@ func New(locks ...holdfast.Locker) *Mutex {
 		names = append(names, one.name)
 	}
 	m.name = strings.Join(names, ", ")
-	m.parcels = parcels(m.members)
+	m.parcels = batches(m.members)
 	return m
 }
 

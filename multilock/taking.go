@@ -146,7 +146,7 @@ func (t *taking) together(members []member) []result {
 	var running sync.WaitGroup
 	for i, m := range members {
 		ctx, leave := under, func() {}
-		if m.travels() {
+		if m.sharesPipeline() {
 			with, own := group.Member(under)
 			ctx, leave = with, own.Done
 		}

@@ -22,8 +22,8 @@ import (
 // succeeds, the hold. Each attempt has an id of its own, so late commands of an earlier attempt can
 // neither grant nor release anything in this one.
 //
-// A ballot is the entry of the grant that it gets the lock for, and of the grants that the lock is
-// then handed on to.
+// A ballot is the entry of the grant that it gets the lock for, and of the grants to which the lock is
+// then handed off.
 type ballot struct {
 	engine.Uncertainty
 	q        *quorum
@@ -31,29 +31,29 @@ type ballot struct {
 	patience time.Duration // the time that each master has for an answer
 	trusts   bool          // a master that was started a moment ago is trusted
 
-	mu     sync.Mutex           // guards the rest; never held over a network call
-	lease  time.Duration        // the longest that was asked for
-	votes  []vote               // one for each master
-	won    time.Time            // when the owner became the holder
-	before uint64               // the greatest token that was known, before the win, to the masters that granted it
-	watch  *watchdog.Lease      // of the hold; nil until there is one
-	denied bool                 // a master that was asked before the win refused
-	over   bool                 // nothing that grants is sent any more
-	rest   func() time.Duration // for how long the lock stays taken after it is given back; nil: not at all
-	why    error                // the reason for which the hold is lost
+	mu      sync.Mutex           // guards the rest; never held over a network call
+	lease   time.Duration        // the longest that was asked for
+	votes   []vote               // one for each master
+	won     time.Time            // when the owner became the holder
+	before  uint64               // the greatest token that was known, before the win, to the masters that granted it
+	watch   *watchdog.Lease      // of the hold; nil until there is one
+	refused bool                 // a master that was asked before the win refused
+	over    bool                 // nothing that grants is sent any more
+	rest    func() time.Duration // for how long the lock stays taken after its release; nil: not at all
+	why     error                // why the hold is lost
 }
 
 // vote is what is known of the owner id at one master.
 type vote struct {
-	asked bool // a command was sent that may have granted it
-	out   int  // how many such commands have no answer yet
-	stray bool // one of them will never have an answer
-	held  bool // the last answer said that the owner holds the lock
+	asked         bool // a command was sent that may have granted it
+	out           int  // how many such commands have no answer yet
+	mayArriveLate bool // one of them will never have an answer
+	held          bool // the last answer said that the owner holds the lock
 	// some answer said that the owner holds the lock. Answers overtake each other, so this field,
 	// and not held, decides whether there is something to give back
-	granted bool
-	counts  bool // the vote counts: the master cannot have forgotten an earlier grant to another owner
-	given   bool // a release was sent
+	granted     bool
+	counts      bool // the vote counts: the master cannot have forgotten an earlier grant to another owner
+	releaseSent bool // a release was sent
 
 	token uint64    // the greatest token that the master has told the owner
 	run   string    // the master's run id at that time
@@ -78,19 +78,19 @@ func (b *ballot) Owner() string { return b.id }
 type question struct {
 	// call makes the command for one master. The command is in time until the given moment, in
 	// microseconds by that master's clock.
-	call   func(until int64) lua.Call
-	grants bool // the command grants the lock if it is free, and refuses itself if it is late
-	looks  bool // the command asks for the state, and the answer is what a vote would be: a refusal, or not held
+	call      func(until int64) lua.Call
+	grants    bool // the command grants the lock if it is free, and refuses itself if it is late
+	asksState bool // the command asks for the state, and the answer is what a vote would be: a refusal, or not held
 }
 
-// stand is the question that asks masters to grant the lock, or to agree to a token.
-func (b *ballot) stand(count int, lease time.Duration, token uint64) question {
-	b.longer(lease)
+// voteRequest is the question that asks masters to grant the lock, or to agree to a token.
+func (b *ballot) voteRequest(count int, lease time.Duration, token uint64) question {
+	b.noteLease(lease)
 	return question{call: func(until int64) lua.Call { return b.q.voter.Vote(b.id, count, lease, token, until) }, grants: true}
 }
 
-// longer notes that the lock may from now on be held for this lease.
-func (b *ballot) longer(lease time.Duration) {
+// noteLease notes that the lock may be held for this lease from now on.
+func (b *ballot) noteLease(lease time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lease = max(b.lease, lease)
@@ -100,13 +100,13 @@ func (b *ballot) longer(lease time.Duration) {
 // are enough, when all are there, or when the patience is over. Answers that come later are still
 // noted in the ballot.
 func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, enough func() bool) {
-	type heard struct {
+	type masterAnswer struct {
 		from int
 		answer
 	}
-	answers, waiting := make(chan heard, len(to)), 0
+	answers, waiting := make(chan masterAnswer, len(to)), 0
 	for _, i := range to {
-		if err := b.send(ctx, i, what, func(a answer) { answers <- heard{i, a} }); err != nil {
+		if err := b.send(ctx, i, what, func(a answer) { answers <- masterAnswer{i, a} }); err != nil {
 			p.answers[i].err = err
 			continue
 		}
@@ -123,7 +123,7 @@ func (b *ballot) ask(ctx context.Context, what question, to []int, p *tally, eno
 		case <-timer.C:
 			for _, i := range to {
 				if a := &p.answers[i]; errors.Is(a.err, errWaiting) {
-					a.err = b.q.voters[i].silence(b.patience)
+					a.err = b.q.voters[i].timeoutError(b.patience)
 				}
 			}
 			waiting = 0
@@ -147,10 +147,10 @@ func unanswered(err error) error {
 }
 
 // send sends a question to a master, in a goroutine of the home client, and passes the answer to
-// hear. An error says why no answer will come; hear is then not called. A question that grants is
+// onAnswer. An error says why no answer will come; onAnswer is then not called. A question that grants is
 // not sent if the lock is being given back when its turn comes: its caller has left, and the next
 // caller would wait for it.
-func (b *ballot) send(ctx context.Context, i int, what question, hear func(answer)) error {
+func (b *ballot) send(ctx context.Context, i int, what question, onAnswer func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.Context().Err() != nil {
 		return errClosing
@@ -161,7 +161,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	var err error
 	send, silent := v.Begin(b.patience)
 	if silent {
-		err, hear = v.silence(v.Silence()), func(answer) {}
+		err, onAnswer = v.timeoutError(v.Silence()), func(answer) {}
 	}
 	if !send {
 		if what.grants {
@@ -175,18 +175,18 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 	b.q.base.Client.Tasks().Often(func() {
 		defer close(done)
 		v.wait(before, b.patience)
-		if what.grants && b.given() {
+		if what.grants && b.releasing() {
 			b.unsent(i)
 			v.Unsent(silent)
-			hear(answer{err: errs.ErrReleased, unsent: true})
+			onAnswer(answer{err: errs.ErrReleased, unsent: true})
 			return
 		}
 		a, repeats := b.attempt(ctx, v, what), 0
-		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.given() {
+		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.releasing() {
 			a, repeats = b.attempt(ctx, v, what), 1 // at once, because the clock is known now
 		}
 		a.begun = begun
-		if !a.sent.IsZero() { // else it has not even been met
+		if !a.sent.IsZero() { // otherwise not even its clock is known
 			b.q.base.Client.Session().Report(a.script, begun, repeats, a.err)
 		}
 		v.End(unanswered(a.err))
@@ -195,7 +195,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, hear func(answe
 		}
 		b.note(ctx, i, what, &a)
 		b.settle(i, &a)
-		hear(a)
+		onAnswer(a)
 		// a client that is always refused must learn the masters' runs too, so that it asks the
 		// same master first as the other clients
 		if a.refuses() && v.Known() == nil {
@@ -212,7 +212,7 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 	if !what.grants {
 		call := what.call(0)
 		a.sent, a.script = suspend.System.Now(), call.Script()
-		if a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call); what.looks && a.err == nil {
+		if a.reply, a.err = lua.Run(ctx, v.client.Server().Single, call); what.asksState && a.err == nil {
 			a.reply = lua.VoteOfState(a.reply)
 		}
 		return a
@@ -302,8 +302,8 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 		b.q.base.Client.Session().NotePanic(a.err)
 		sent, _ = remote.Classify(a.err)
 	}
-	vote.stray = vote.stray || what.grants && sent
-	late, rest := vote.given && what.grants && (sent || a.holds()), b.rest // the release may have come first
+	vote.mayArriveLate = vote.mayArriveLate || what.grants && sent
+	late, rest := vote.releaseSent && what.grants && (sent || a.holds()), b.rest // the release may have come first
 	b.mu.Unlock()
 	if late {
 		b.undoAt(i)
@@ -311,7 +311,7 @@ func (b *ballot) note(ctx context.Context, i int, what question, a *answer) {
 	// the late vote lasts for a lease, even if this client is closed
 	if late && rest != nil && a.holds() {
 		b.q.base.Client.Tasks().Go(func() {
-			b.releaseAt(ctx, remote.SharedBudget{}, i, func(bool) lua.Call { return b.farewell(rest()) })
+			b.releaseAt(ctx, remote.SharedBudget{}, i, func(bool) lua.Call { return b.releaseCommand(rest()) })
 		})
 	}
 	switch {
@@ -371,17 +371,17 @@ func (b *ballot) longestLeaseLocked() time.Duration {
 // own.
 func (b *ballot) Set(ctx context.Context, _ remote.SharedBudget, count int, lease time.Duration, _ remote.Replicas,
 	failed *atomic.Pointer[error]) remote.Outcome {
-	b.longer(lease)
+	b.noteLease(lease)
 	return b.Sent(b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Recount(b.id, count, lease) }, failed))
 }
 
 // Extend is [engine.Entry.Extend].
 func (b *ballot) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
-	b.longer(lease)
+	b.noteLease(lease)
 	return b.repeat(ctx, func(bool) lua.Call { return b.q.voter.Renew(b.id, lease) }, failed)
 }
 
-// repeat repeats an operation of the holder, which grants nothing. It goes on until a majority
+// repeat repeats an operation of the holder, which does not grant the lock. It goes on until a majority
 // agrees, or says that the owner does not hold the lock, or the retry budget is spent.
 func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic.Pointer[error]) (o remote.Outcome) {
 	start := time.Now()
@@ -397,7 +397,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 			return b.gone(p)
 		case p.votes() >= b.q.need && !b.overtaken(none):
 			return remote.Outcome{Reply: lua.Reply{Status: lua.Done}, Sent: o.Sent}
-		case b.given(): // given back by Close; the operation came too late
+		case b.releasing(): // Close has released it; the operation came too late
 			return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
 		}
 		failure := &quorumError{b.q, p, p.votes()}
@@ -417,8 +417,8 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 	}
 }
 
-// given reports whether the lock is being given back.
-func (b *ballot) given() bool {
+// releasing reports whether the lock is being given back.
+func (b *ballot) releasing() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.over

@@ -65,7 +65,7 @@ type gap struct {
 func (b *ballot) trackLocked(i int, what question, a *answer) {
 	v := &b.votes[i]
 	fresh := a.holds() && what.grants && a.reply.Vote().Fresh
-	if v.held && v.open.IsZero() && (fresh || a.refuses()) && !v.given { // otherwise we may have released it
+	if v.held && v.open.IsZero() && (fresh || a.refuses()) && !v.releaseSent { // otherwise we may have released it
 		v.open = v.seen
 	}
 	if !a.holds() {

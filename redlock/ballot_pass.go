@@ -49,14 +49,14 @@ func (b *ballot) others(ctx context.Context) (most int) {
 	}
 	timer := time.NewTimer(b.patience)
 	defer timer.Stop()
-	for told := 0; told < need; asked-- {
+	for answered := 0; answered < need; asked-- {
 		if asked == 0 {
 			return -1
 		}
 		select {
 		case n := <-answers:
 			if n >= 0 {
-				told++
+				answered++
 			}
 			most = max(most, n)
 		case <-timer.C:
@@ -86,7 +86,7 @@ func (b *ballot) reserve(ctx context.Context, lease time.Duration, tokens int) r
 	if !e.tell(remote.Detach(ctx), lease, last) {
 		return remote.Outcome{Err: e.err}
 	}
-	b.q.saw(last)
+	b.q.noteToken(last)
 	if b.overtaken(none) {
 		return b.gone(nil)
 	}

@@ -13,24 +13,23 @@ import (
 )
 
 // giveBack sends a release to every master that has granted the lock, or may have, and passes each
-// answer to hear. If a master does not answer, or a vote is still under way or comes late, the
-// release goes on in the background. giveBack returns the masters that hear will be called for.
+// answer to onAnswer. If a master does not answer, or a vote is still under way or comes late, the
+// release goes on in the background. giveBack returns the masters whose answers onAnswer will get.
 //
 // Redis may execute the release before the vote if the two travel by different connections. So the
-// release waits a little for the answer to the vote, and is sent again if the vote arrives after
-// all.
+// release waits a little for the answer to the vote, and is sent again if the vote arrives later.
 func (b *ballot) giveBack(ctx context.Context, budget remote.SharedBudget, publish string,
-	hear func(i int, o remote.Outcome)) (asked []int) {
+	onAnswer func(i int, o remote.Outcome)) (asked []int) {
 	b.mu.Lock()
 	b.over = true
-	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
+	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.releaseSent })
 	rest := b.rest
 	b.mu.Unlock()
 	ctx = remote.Detach(ctx)
 	release := b.q.voter.Release(b.id, publish) // the same for all masters
 	call := func(bool) lua.Call { return release }
 	if rest != nil {
-		call = func(bool) lua.Call { return b.farewell(rest()) }
+		call = func(bool) lua.Call { return b.releaseCommand(rest()) }
 	}
 	for _, i := range to {
 		v := b.q.voters[i]
@@ -39,7 +38,7 @@ func (b *ballot) giveBack(ctx context.Context, budget remote.SharedBudget, publi
 			v.wait(before, b.patience)
 			o, again := b.releaseAt(ctx, budget, i, call)
 			close(done)
-			hear(i, o)
+			onAnswer(i, o)
 			if again {
 				b.undoAt(i)
 			}
@@ -48,19 +47,19 @@ func (b *ballot) giveBack(ctx context.Context, budget remote.SharedBudget, publi
 	return to
 }
 
-// farewell is the command that ends the lock for its owner at a master: at once, or, if rest is
+// releaseCommand is the command that ends the lock for its owner at a master: at once, or, if rest is
 // positive, after that time.
-func (b *ballot) farewell(rest time.Duration) lua.Call {
+func (b *ballot) releaseCommand(rest time.Duration) lua.Call {
 	publish := b.q.base.Client.Server().Publish
 	if rest > 0 {
-		return b.q.voter.Leave(b.id, rest, publish)
+		return b.q.voter.ReleaseAfter(b.id, rest, publish)
 	}
 	return b.q.voter.Release(b.id, publish)
 }
 
-// stays notes for how long the lock is to stay taken. A release then leaves the lock for the rest
-// of that time.
-func (b *ballot) stays(rest func() time.Duration) {
+// keepFor notes for how long the lock must stay taken. A release then keeps the lock for the rest of
+// that time.
+func (b *ballot) keepFor(rest func() time.Duration) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.rest = rest
@@ -72,8 +71,8 @@ func (b *ballot) releaseAt(ctx context.Context, budget remote.SharedBudget, i in
 	o remote.Outcome, again bool) {
 	b.mu.Lock()
 	vote := &b.votes[i]
-	vote.given = true
-	stray, nothing := vote.stray, vote.out == 0 && !vote.stray && !vote.granted
+	vote.releaseSent = true
+	mayArriveLate, nothing := vote.mayArriveLate, vote.out == 0 && !vote.mayArriveLate && !vote.granted
 	b.mu.Unlock()
 	if nothing {
 		return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}}, false
@@ -86,10 +85,10 @@ func (b *ballot) releaseAt(ctx context.Context, budget remote.SharedBudget, i in
 		}
 		o.Reply.Status = lua.Done // the attempt before may have released it
 	}
-	return o, stray || o.Stray || o.Err != nil
+	return o, mayArriveLate || o.Stray || o.Err != nil
 }
 
-// takenAt returns an error if a master may have granted the lock to another owner before it released it for this one.
+// takenAt returns an error if a master may have granted the lock to another owner before this owner released it.
 func (b *ballot) takenAt(ctx context.Context, budget remote.SharedBudget, i int) error {
 	b.mu.Lock()
 	last := b.votes[i].token
@@ -97,8 +96,8 @@ func (b *ballot) takenAt(ctx context.Context, budget remote.SharedBudget, i int)
 	return b.q.base.Client.Session().Taken(ctx, b.q.voters[i].client.Server(), b.q.voter.Name(), b.id, last, false, budget)
 }
 
-// undoAt has the home client repeat the release at a master until no vote can arrive any more. If
-// the lock is to stay taken, the release waits until that time is over: a late vote may last as
+// undoAt makes the home client repeat the release at a master until no vote can arrive any more. If
+// the lock must stay taken, the release waits until that time is over: a late vote may last as
 // long as the others, and then, without the release, for the rest of a lease.
 func (b *ballot) undoAt(i int) {
 	b.mu.Lock()
@@ -113,15 +112,15 @@ func (b *ballot) undoAt(i int) {
 // Release is [engine.Entry.Release]: the answer of the majority.
 func (b *ballot) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
 	if rest() > 0 {
-		b.stays(rest)
+		b.keepFor(rest)
 	}
-	type heard struct {
+	type masterOutcome struct {
 		from int
 		remote.Outcome
 	}
-	answers := make(chan heard, len(b.votes))
+	answers := make(chan masterOutcome, len(b.votes))
 	asked := b.giveBack(ctx, budget, b.q.base.Client.Server().Publish,
-		func(i int, o remote.Outcome) { answers <- heard{i, o} })
+		func(i int, o remote.Outcome) { answers <- masterOutcome{i, o} })
 	p := b.q.newTally()
 	for i := range p.answers {
 		if !slices.Contains(asked, i) {
@@ -157,7 +156,7 @@ func (b *ballot) Release(ctx context.Context, budget remote.SharedBudget, rest f
 func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	b.mu.Lock()
 	held := b.whereLocked(func(v *vote) bool { return v.held })
-	seen := b.whereLocked(func(v *vote) bool { return v.granted || v.stray || v.out > 0 })
+	seen := b.whereLocked(func(v *vote) bool { return v.granted || v.mayArriveLate || v.out > 0 })
 	b.mu.Unlock()
 	publish := ""
 	if len(seen) >= b.q.need {
@@ -197,15 +196,15 @@ func without(list []int, i int) (rest []int) {
 	return rest
 }
 
-// undoAfter has the home client release the lock when its time is over, at the masters that have
+// undoAfter makes the home client release the lock when its time is over, at the masters that have
 // not released it.
 func (b *ballot) undoAfter(rest func() time.Duration) {
-	b.stays(rest)
+	b.keepFor(rest)
 	b.mu.Lock()
 	b.over = true
-	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.given })
+	to := b.whereLocked(func(v *vote) bool { return v.asked && !v.releaseSent })
 	for _, i := range to {
-		b.votes[i].given = true
+		b.votes[i].releaseSent = true
 	}
 	b.mu.Unlock()
 	for _, i := range to {
@@ -230,8 +229,8 @@ func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
 	}
 }
 
-// ReleaseAll is [engine.Renewer.ReleaseAll]. Votes that remain at a minority of the masters keep
-// nobody out.
+// ReleaseAll is [engine.Renewer.ReleaseAll]. Votes that remain at a minority of the masters do not
+// keep others out.
 func (v votes) ReleaseAll(owners []watchdog.Owner) {
 	var all sync.WaitGroup
 	var mu sync.Mutex // guards the rest

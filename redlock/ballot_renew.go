@@ -15,20 +15,19 @@ import (
 // renewal is one hold of a quorum lock that is due for renewal, and the answers of its masters.
 type renewal struct {
 	*ballot
-	tenure  *engine.Tenure
-	length  time.Duration
-	count   int
-	token   uint64
-	stands  time.Duration // for how long a master that restores the hold is to keep it
-	tally   *tally
-	missing int // answers
+	tenure       *engine.Tenure
+	length       time.Duration
+	count        int
+	token        uint64
+	requestedTTL time.Duration // for how long a master that restores the hold must keep it
+	tally        *tally
+	missing      int // answers
 }
 
 // verdict draws the conclusion from the answers so far. It is enough if a majority has renewed the
 // hold. The lock is lost if a majority may have granted it to another owner, see [gap], or if
 // another owner keeps a majority out of reach. If several other owners hold it at the other
-// masters, nothing is decided yet: mostly they have asked for the lock in vain, and will give it
-// back.
+// masters, nothing is decided yet: mostly their elections failed, and they will give it back.
 func (r *renewal) verdict() watchdog.Verdict {
 	r.judge(r.tally)
 	switch {
@@ -41,8 +40,8 @@ func (r *renewal) verdict() watchdog.Verdict {
 	return watchdog.Unknown
 }
 
-// said is an answer to a renewal.
-type said struct {
+// renewalAnswer is an answer to a renewal.
+type renewalAnswer struct {
 	to   int // place in the batch
 	from int // master
 	answer
@@ -64,10 +63,10 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		t := r.Owner.(*engine.Tenure)
 		b := t.Entry.(*ballot)
 		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
-		due[i].count, due[i].token, due[i].stands = t.Standing()
+		due[i].count, due[i].token, due[i].requestedTTL = t.Standing()
 		patience = max(patience, b.patience)
 	}
-	answers := make(chan said, votersOf(due))
+	answers := make(chan renewalAnswer, votersOf(due))
 	for _, e := range batches(ctx, due, answers) {
 		v.send(ctx, e, due, patience, answers)
 	}
@@ -84,7 +83,7 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		case a := <-answers:
 			r := due[a.to]
 			before := r.settled()
-			if r.hear(a); !before && r.settled() {
+			if r.noteAnswer(a); !before && r.settled() {
 				open--
 			}
 			continue
@@ -123,17 +122,17 @@ func (r *renewal) settled() bool { return r.missing == 0 || r.verdict() != watch
 type batch struct {
 	voter *voter
 	calls []lua.Call
-	of    []said // the holds that the calls renew
+	of    []renewalAnswer // the holds that the calls renew
 }
 
 // batches returns the renewals for each master. They leave out holds that a master does not know:
 // batches asks the master to restore those.
-func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*batch) {
+func batches(ctx context.Context, due []*renewal, answers chan<- renewalAnswer) (list []*batch) {
 	at := map[*engine.Client]*batch{}
 	for to, r := range due {
 		for i, v := range r.q.voters {
 			if !r.holds(i) {
-				r.join(ctx, to, i, answers)
+				r.restore(ctx, to, i, answers)
 				continue
 			}
 			e := at[v.client]
@@ -143,7 +142,7 @@ func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 				list = append(list, e)
 			}
 			e.calls = append(e.calls, r.q.voter.Renew(r.id, r.length))
-			e.of = append(e.of, said{to: to, from: i})
+			e.of = append(e.of, renewalAnswer{to: to, from: i})
 			r.missing++
 		}
 	}
@@ -151,12 +150,12 @@ func batches(ctx context.Context, due []*renewal, answers chan<- said) (list []*
 }
 
 // send sends a batch in one pipeline. It does not wait for a master that is known to be silent.
-func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time.Duration, answers chan<- said) {
+func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time.Duration, answers chan<- renewalAnswer) {
 	to := e.voter
 	send, silent := to.Begin(patience)
 	if silent {
 		for _, a := range e.of {
-			due[a.to].tally.answers[a.from].err = to.silence(to.Silence())
+			due[a.to].tally.answers[a.from].err = to.timeoutError(to.Silence())
 			due[a.to].missing--
 		}
 	}
@@ -165,7 +164,7 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 	}
 	v.home.Tasks().Go(func() {
 		failure, sent := remote.ErrSilent, suspend.System.Now()
-		var forgot []said
+		var forgot []renewalAnswer
 		results := lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls)
 		v.home.Session().ReportAll(sent, e.calls, results)
 		for n, result := range results {
@@ -190,17 +189,17 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 }
 
 // retake asks a master to restore a hold that it has just said it does not know. The goroutine that
-// receives the answer does this, and not the one that counts the answers: when the other masters
-// have renewed the hold, nobody counts any more. heard reports whether the count still expects an
-// answer of this master. The answer to retake is then the one that counts.
-func (r *renewal) retake(ctx context.Context, a said, heard bool, answers chan<- said) {
-	hear := func(answer) {}
-	if heard {
-		hear = func(late answer) { answers <- said{a.to, a.from, late} }
+// receives the answer does this, and not the one that counts the answers: the count ends when the
+// other masters have renewed the hold. expected says that the count still expects an answer of this
+// master. The answer to retake is then the one that counts.
+func (r *renewal) retake(ctx context.Context, a renewalAnswer, expected bool, answers chan<- renewalAnswer) {
+	onAnswer := func(answer) {}
+	if expected {
+		onAnswer = func(late answer) { answers <- renewalAnswer{a.to, a.from, late} }
 	}
-	count, token, stands := r.tenure.Standing() // the present state, because the answer may have taken long
-	if err := r.send(ctx, a.from, r.stand(count, stands, token), hear); err != nil {
-		hear(answer{err: err})
+	count, token, requestedTTL := r.tenure.Standing() // the present state, because the answer may have taken long
+	if err := r.send(ctx, a.from, r.voteRequest(count, requestedTTL, token), onAnswer); err != nil {
+		onAnswer(answer{err: err})
 	}
 }
 
@@ -211,10 +210,10 @@ func (b *ballot) holds(i int) bool {
 	return b.votes[i].held
 }
 
-// join asks a master to restore the hold.
-func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
-	err := r.send(ctx, i, r.stand(r.count, max(r.length, r.stands), r.token),
-		func(a answer) { answers <- said{to, i, a} })
+// restore asks a master to restore the hold.
+func (r *renewal) restore(ctx context.Context, to, i int, answers chan<- renewalAnswer) {
+	err := r.send(ctx, i, r.voteRequest(r.count, max(r.length, r.requestedTTL), r.token),
+		func(a answer) { answers <- renewalAnswer{to, i, a} })
 	if err != nil {
 		r.tally.answers[i].err = err
 		return
@@ -232,33 +231,33 @@ func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {
 func (b *ballot) live(watch *watchdog.Lease) {
 	b.mu.Lock()
 	b.watch = watch
-	denied, left := b.denied, time.Duration(0)
+	refused, left := b.refused, time.Duration(0)
 	for i := range b.votes {
 		left = max(left, b.votes[i].gap.joins())
 	}
 	b.mu.Unlock()
-	b.renewAgain(watch, denied, left)
+	b.renewAgain(watch, refused, left)
 }
 
 // settle does what [ballot.live] does, for a later answer of master i.
 func (b *ballot) settle(i int, a *answer) {
 	b.mu.Lock()
-	watch, denied, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
+	watch, refused, left := b.watch, a.refuses() && (b.won.IsZero() || a.begun.Before(b.won)), time.Duration(0)
 	if a.err == nil && a.reply.Status == lua.Gone {
-		denied = true // the answer of a master that has forgotten the holder
+		refused = true // the answer of a master that has forgotten the holder
 	}
-	b.denied = b.denied || denied
+	b.refused = b.refused || refused
 	if a.holds() {
 		left = b.votes[i].gap.joins()
 	}
 	b.mu.Unlock()
 	if watch != nil {
-		b.renewAgain(watch, denied, left)
+		b.renewAgain(watch, refused, left)
 	}
 }
 
-func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Duration) {
-	if denied {
+func (b *ballot) renewAgain(watch *watchdog.Lease, refused bool, left time.Duration) {
+	if refused {
 		b.q.base.Dog.RenewBy(watch, joinAfter)
 	}
 	if left > 0 {
@@ -266,8 +265,8 @@ func (b *ballot) renewAgain(watch *watchdog.Lease, denied bool, left time.Durati
 	}
 }
 
-// hear stores an answer.
-func (r *renewal) hear(a said) {
+// noteAnswer stores an answer.
+func (r *renewal) noteAnswer(a renewalAnswer) {
 	r.missing--
 	r.tally.answers[a.from] = a.answer
 }

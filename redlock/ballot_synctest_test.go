@@ -180,9 +180,9 @@ func TestContestPasses(t *testing.T) {
 	require.False(t, c.passes("a"), "seen for the first time")
 	require.True(t, c.passes("a"))
 	require.False(t, c.passes("b"), "another one")
-	c.look = time.Now().Add(time.Hour)
+	c.retryAt = time.Now().Add(time.Hour)
 	require.False(t, c.passes("b"), "woken early")
-	c.look = time.Now()
+	c.retryAt = time.Now()
 	require.True(t, c.passes("b"))
 }
 
@@ -310,9 +310,9 @@ func TestAgree(t *testing.T) {
 // again.
 func TestProposedAboveTheLast(t *testing.T) {
 	q := closedBallot(t).q
-	q.saw(1 << 60)
+	q.noteToken(1 << 60)
 	require.Equal(t, uint64(1<<60+1), q.propose())
-	q.saw(5)
+	q.noteToken(5)
 	require.Equal(t, uint64(1<<60+1), q.propose())
 }
 

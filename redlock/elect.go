@@ -15,18 +15,18 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// campaign is the bid for a lock that several masters grant: one election after another. Each
-// election makes a ballot. The ballot of the election that is won becomes the owner's entry.
-type campaign struct {
+// quorumAcquirer acquires a lock that several masters grant: one election after another. Each election
+// makes a ballot. The ballot of the election that is won becomes the owner's entry.
+type quorumAcquirer struct {
 	q       *quorum
 	contest contest
 	won     election // set if an election was won
 }
 
-var _ engine.Bid = (*campaign)(nil)
+var _ engine.Bid = (*quorumAcquirer)(nil)
 
 // Entry is [engine.Bid.Entry].
-func (m *campaign) Entry() engine.Entry {
+func (m *quorumAcquirer) Entry() engine.Entry {
 	if m.won.ballot == nil {
 		return nil
 	}
@@ -34,10 +34,10 @@ func (m *campaign) Entry() engine.Entry {
 }
 
 // Live is [engine.Bid.Live].
-func (m *campaign) Live(watch *watchdog.Lease) { m.won.live(watch) }
+func (m *quorumAcquirer) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
 // Ask is [engine.Bid.Ask].
-func (m *campaign) Ask(a engine.Attempt) engine.Result {
+func (m *quorumAcquirer) Ask(a engine.Attempt) engine.Result {
 	if !a.Lasts {
 		return m.ask(a)
 	}
@@ -54,7 +54,7 @@ func (m *campaign) Ask(a engine.Attempt) engine.Result {
 // ask tries again while too few masters agree, until the retry budget is spent or the wait ends; an
 // election that lasts ends by itself. For TryLock it tries only once more, because connections may
 // have gone stale, and for two timeouts of a master in all.
-func (m *campaign) ask(a engine.Attempt) engine.Result {
+func (m *quorumAcquirer) ask(a engine.Attempt) engine.Result {
 	q, wait, c := m.q, a.Wait, &m.contest
 	b := q.base
 	if late := m.won.ballot; late != nil { // it was won too late
@@ -62,7 +62,7 @@ func (m *campaign) ask(a engine.Attempt) engine.Result {
 		late.withdraw(remote.Detach(wait))
 	}
 	c.on = c.on || q.rivals().lately(b.Key)
-	if d := time.Until(c.rest); d > 0 {
+	if d := time.Until(c.notBefore); d > 0 {
 		if cause := b.Pause(wait, d); cause != nil {
 			return engine.Result{Left: cause}
 		}
@@ -86,7 +86,7 @@ func (m *campaign) ask(a engine.Attempt) engine.Result {
 			return engine.Result{Granted: true, Sent: e.sent, Token: first, Last: last}
 		}
 		if e.ballot.withdraw(remote.Detach(wait)) > 0 { // the rivals may have withdrawn too, so do not try again at once
-			c.rest = time.Now().Add(remote.Spread(splitDelay))
+			c.notBefore = time.Now().Add(remote.Spread(splitDelay))
 		}
 		if e.err != nil && cause == nil {
 			a.Failed.Store(&e.err)
@@ -99,7 +99,7 @@ func (m *campaign) ask(a engine.Attempt) engine.Result {
 		case cause != nil:
 			return n
 		case e.err == nil:
-			c.on, c.look = true, time.Now().Add(e.left)
+			c.on, c.retryAt = true, time.Now().Add(e.left)
 			return n
 		case !e.passing() || time.Since(start)+delay > limit:
 			return engine.Result{Err: e.err}
@@ -113,7 +113,7 @@ func (m *campaign) ask(a engine.Attempt) engine.Result {
 	}
 }
 
-// election is one attempt to get the votes of a majority, and what came of it.
+// election is one attempt to get the votes of a majority, and its outcome.
 type election struct {
 	*ballot
 	sent        time.Time // the trust in the lease counts from here
@@ -121,22 +121,22 @@ type election struct {
 	first, last uint64        // the tokens of this owner
 	left        time.Duration // if others hold the lock: when to try again without an announcement
 	by          rival         // that holder, as far as it is known
-	unknown     *quorumError  // why it is not known whether there is one; nil: it is
-	err         error         // the reason for which there was no majority
+	unknown     *quorumError  // why it is not known whether another owner has a majority; nil if it is known
+	err         error         // why there was no majority
 }
 
 // election runs one election, for the given number of tokens. If others want the lock, the lead is
 // asked first. once says that there will be no second attempt, so the other masters are asked
-// whatever the lead answers. If it refuses, they are asked what they have first, and for their votes only if
-// nobody has a majority of them. (Otherwise callers who ask once, and come again, would take votes away from
-// each owner that has just got the lead's. Where one of the masters is slow, all would wait for its vote, and
-// nobody would be granted the lock.)
+// whatever the lead answers. If it refuses, they are first asked for their state, and for their votes only if
+// no owner has a majority of them. (Otherwise callers that ask once, again and again, would take votes away
+// from each owner that has just got the lead's. If one of the masters is slow, all would wait for its vote,
+// and no caller would be granted the lock.)
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
-	e.meet(ctx)
+	e.learnClocks(ctx)
 	e.sent, e.first = suspend.System.Now(), q.propose()
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	what, p := e.stand(1, cfg.Stands(), e.last), q.newTally()
+	what, p := e.voteRequest(1, cfg.Stands(), e.last), q.newTally()
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
@@ -144,12 +144,12 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		switch a := &p.answers[lead]; {
 		case !a.refuses():
 		case once:
-			if !e.look(ctx, rest, p) {
+			if !e.checkFree(ctx, rest, p) {
 				rest = nil
 			}
 		case !c.passes(a.holder()):
 			e.left, e.by = e.soon(), p.rivals()[0]
-			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // this says no more than all masters did
+			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // the lead alone says no more than all masters did
 			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
 			return e
 		}
@@ -172,7 +172,7 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	default:
 		votes := &quorumError{q, p, p.votes()}
 		if e.err = votes; p.undecided(q.need) {
-			e.unknown = votes // also for those who ask the lead alone
+			e.unknown = votes // also for callers that ask the lead alone
 		}
 	}
 	if p.refused() > 0 {
@@ -181,11 +181,11 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	return e
 }
 
-// look asks masters what they have, and reports whether a majority has nothing.
-func (e *election) look(ctx context.Context, at []int, p *tally) (free bool) {
+// checkFree asks masters for their state, and reports whether the lock is free at a majority.
+func (e *election) checkFree(ctx context.Context, at []int, p *tally) (free bool) {
 	enough := func(n int) bool { return n >= e.q.need }
 	nothing := func(a *answer) bool { return a.err == nil && a.reply.Status == lua.Gone }
-	state := question{call: func(int64) lua.Call { return e.q.voter.State() }, looks: true}
+	state := question{call: func(int64) lua.Call { return e.q.voter.State() }, asksState: true}
 	e.ask(ctx, state, at, p, func() bool {
 		return enough(p.count(nothing)) || slices.ContainsFunc(p.rivals(), func(r rival) bool { return enough(r.masters) })
 	})
@@ -227,13 +227,13 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 			same++
 		}
 	}
-	if shown := e.q.shown(e.sent); e.last+unsureClocks < shown {
-		e.last, same = shown, 0
+	if least := e.q.majorityTime(e.sent); e.last+unsureClocks < least {
+		e.last, same = least, 0
 	}
 	if e.last != proposed {
 		e.first = e.last
 	}
-	e.q.saw(e.last)
+	e.q.noteToken(e.last)
 	e.won = same >= e.q.need || e.tell(ctx, cfg.Stands(), e.last)
 	switch took := time.Since(e.sent); {
 	case !e.won:
@@ -267,7 +267,7 @@ func (e *election) passing() bool {
 func (e *election) tell(ctx context.Context, lease time.Duration, token uint64) bool {
 	p, text := e.q.newTally(), strconv.FormatUint(token, 10)
 	agreed := func() int { return p.count(func(a *answer) bool { return a.counts && a.reply.Vote().Token == text }) }
-	e.ask(ctx, e.stand(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
+	e.ask(ctx, e.voteRequest(1, lease, token), e.q.all, p, func() bool { return agreed() >= e.q.need })
 	if agreed() < e.q.need {
 		e.err = &quorumError{e.q, p, agreed()}
 		return false
@@ -310,7 +310,7 @@ func (e *election) contested(p *tally) bool {
 // Delays until a refused lock is asked for again if no release is announced.
 const (
 	maxLook = time.Second
-	// splitDelay is for split votes, when nobody has the lock. It has to be long compared with an
+	// splitDelay is for split votes, when no owner has the lock. It must be long compared with an
 	// election.
 	splitDelay = 20 * time.Millisecond
 	// joinAfter is the delay after which masters that refused a lock that others granted are asked
@@ -327,12 +327,12 @@ func lookAgain(left time.Duration) time.Duration {
 	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
 }
 
-// soon is when to try again if nobody seems to have the lock yet.
+// soon is when to try again if no owner seems to have the lock yet.
 func (e *election) soon() time.Duration {
 	return remote.Spread(min(splitDelay+4*time.Since(e.sent), maxLook))
 }
 
-// defeat is when to try again after an election that another owner has won, or nobody.
+// defeat is when to try again after an election that another owner has won, or no owner.
 func (e *election) defeat(p *tally) time.Duration {
 	left := maxLook
 	for i := range p.answers {

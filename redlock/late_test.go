@@ -23,7 +23,7 @@ const never = time.Second
 // that of the next holder, who does not reach that master.
 func tokens(t *testing.T) (first, second uint64) {
 	l := newLab(t, 3)
-	a, b := l.party(nil), l.party(nil)
+	a, b := l.process(nil), l.process(nil)
 	name := uniqueName(t)
 	ahead := uint64(time.Now().Add(time.Hour).UnixMicro())
 	require.NoError(t, l.direct[0].Set(t.Context(), "redisson_lock_token:{"+name+"}", ahead, time.Hour).Err())
@@ -79,9 +79,9 @@ func TestSlowMajority(t *testing.T) {
 // gets it within a time.
 func woken(t *testing.T, within time.Duration, deaf ...int) bool {
 	t.Cleanup(defence.LeaseEnd.Without(t))
-	t.Cleanup(defence.Deaf.Without(t))
+	t.Cleanup(defence.CannotListen.Without(t))
 	l := newLab(t, 5)
-	holder, waiter := l.party(nil), l.party(nil)
+	holder, waiter := l.process(nil), l.process(nil)
 	name := uniqueName(t)
 	h := lock(t, holder.mutex(name))
 	subscribes := faultproxy.Command("SUBSCRIBE")
@@ -164,25 +164,25 @@ func (l *lab) left(name string) (list []time.Duration) {
 // joins are how a master comes to grant a lock to who holds it already, with what is to be done
 // before and after the lock is got.
 var joins = map[string]struct {
-	before, after func(l *lab, p *party, name string)
+	before, after func(l *lab, p *process, name string)
 }{
 	"has forgotten it": {
-		before: func(*lab, *party, string) {},
-		after:  func(l *lab, _ *party, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
+		before: func(*lab, *process, string) {},
+		after:  func(l *lab, _ *process, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
 	},
 	"was started anew": {
-		before: func(*lab, *party, string) {},
-		after:  func(l *lab, _ *party, _ string) { l.masters[2].Restart() },
+		before: func(*lab, *process, string) {},
+		after:  func(l *lab, _ *process, _ string) { l.masters[2].Restart() },
 	},
 	"was out of reach": {
-		before: func(_ *lab, p *party, _ string) { p.proxies[2].Stop() },
-		after:  func(_ *lab, p *party, _ string) { p.proxies[2].Start() },
+		before: func(_ *lab, p *process, _ string) { p.proxies[2].Stop() },
+		after:  func(_ *lab, p *process, _ string) { p.proxies[2].Start() },
 	},
 	"was a rival's": {
-		before: func(l *lab, _ *party, name string) {
+		before: func(l *lab, _ *process, name string) {
 			require.NoError(l, l.direct[2].HSet(l.Context(), name, "rival:h1", 1).Err())
 		},
-		after: func(l *lab, _ *party, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
+		after: func(l *lab, _ *process, name string) { require.NoError(l, l.direct[2].Del(l.Context(), name).Err()) },
 	},
 }
 
@@ -190,7 +190,7 @@ var joins = map[string]struct {
 // returns for how long each keeps it then.
 func joined(t *testing.T, how string) []time.Duration {
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: long})
+	p := l.process(&holdfast.Options{Lease: long})
 	m, join := p.mutex(uniqueName(t)), joins[how]
 	join.before(l, p, m.Name())
 	h := begin(t.Context(), t, m.Lock, holdfast.HoldAtLeast(time.Hour)).Hold()

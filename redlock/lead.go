@@ -63,10 +63,10 @@ func (q *quorum) rivals() *rivals {
 // contest is what one acquisition knows about others that want the lock. Only the acquiring
 // goroutine uses it.
 type contest struct {
-	on    bool      // there are others
-	ahead string    // the owner that had the lead's vote at the last attempt
-	look  time.Time // when to try again without an announcement
-	rest  time.Time // no attempt before this time, even after an announcement
+	on        bool      // there are others
+	ahead     string    // the owner that had the lead's vote at the last attempt
+	retryAt   time.Time // when to try again without an announcement
+	notBefore time.Time // no attempt before this time, even after an announcement
 }
 
 // passes reports whether to ask the other masters although the lead has granted the lock to that
@@ -76,7 +76,7 @@ type contest struct {
 func (c *contest) passes(owner string) bool {
 	before := c.ahead
 	c.ahead = owner
-	return owner == before && !time.Now().Before(c.look)
+	return owner == before && !time.Now().Before(c.retryAt)
 }
 
 // rivals is what a client remembers about locks that others wanted a moment ago, for its next calls
@@ -97,8 +97,8 @@ type rivalry struct {
 const (
 	// rivalryFor is how long a lock counts as contested after it was refused.
 	rivalryFor = time.Second
-	// maxRivalries bounds how many locks are remembered. Further locks are asked for as if nobody
-	// else wanted them.
+	// maxRivalries bounds how many locks are remembered. Further locks are asked for as if no others
+	// wanted them.
 	maxRivalries = 1024
 )
 

@@ -28,16 +28,16 @@ func (l *lab) listeners(name string, at int) int {
 	return int(l.direct[at].PubSubNumSub(context.Background(), channelOf(name)).Val()[channelOf(name)])
 }
 
-// versed is a party that has had a lock of all masters, so it knows them.
-func (l *lab) versed(opts *holdfast.Options) *party {
-	p := l.party(opts)
+// versed is a process that has had a lock of all masters, so it knows them.
+func (l *lab) versed(opts *holdfast.Options) *process {
+	p := l.process(opts)
 	require.NoError(l, lockOnce(l.Context(), p.mutex("warm:"+p.clients[0].ID())))
 	return p
 }
 
 // awaits has a waiter that was refused and listens everywhere, as one who waits already when things
 // happen. It releases the lock at once when it has it.
-func (l *lab) awaits(p *party, name string) *kindtest.Pending {
+func (l *lab) awaits(p *process, name string) *kindtest.Pending {
 	before := make([]int, len(l.masters))
 	for i := range before {
 		before[i] = l.listeners(name, i)
@@ -60,7 +60,7 @@ func (l *lab) all() (places []int) {
 // taken has somebody else's hash at one master when the lock is released, as a dead contender
 // leaves it, or another program. It reports whether one who waits gets the lock.
 func (l *lab) taken(name string, at int) bool {
-	a, b := l.party(nil), l.versed(nil)
+	a, b := l.process(nil), l.versed(nil)
 	h := lock(l, a.mutex(name))
 	granted := l.awaits(b, name)
 	l.give(at, name, "somebody:1", time.Hour)
@@ -111,7 +111,7 @@ func TestTakenAtOneMaster(t *testing.T) {
 // the lead refuses and somebody has a majority. If nobody has, it takes the lock.
 func TestOnceDoesNotDisturb(t *testing.T) {
 	l := newLab(t, 3)
-	p, name := l.party(nil), uniqueName(t)
+	p, name := l.process(nil), uniqueName(t)
 	m := p.mutex(name, redlock.TrustRestarts())
 	asked := func() (votes int, err error) {
 		before := p.votes()
@@ -153,7 +153,7 @@ func TestOnceDoesNotDisturb(t *testing.T) {
 func handedOn(t *testing.T) holdfast.How {
 	l := newLab(t, 3)
 	hows := make(chan holdfast.How, 10)
-	a := l.party(&holdfast.Options{Observer: &holdfast.Observer{
+	a := l.process(&holdfast.Options{Observer: &holdfast.Observer{
 		Granted: func(_ context.Context, e holdfast.GrantEvent) { hows <- e.How },
 	}})
 	b, name := l.versed(nil), uniqueName(t)
@@ -177,7 +177,7 @@ func handedOn(t *testing.T) holdfast.How {
 // has its turn.
 func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, holdfast.Asked, handedOn(t)) }
 
-// The control: one master is asked who waits, and the lock is handed on past that process.
+// The control: one master is asked who waits, and the lock is handed off past that process.
 func TestWhoIsCutOffIsSeenControl(t *testing.T) {
 	defer defence.Listeners.Without(t)()
 	require.Equal(t, holdfast.HandedOn, handedOn(t))
@@ -199,7 +199,7 @@ func wakesItself(t *testing.T) (told bool) {
 // was asked, and whether what it granted was announced there when it was given back.
 func (l *lab) narrow(name string, at int) (asked, told bool) {
 	const last = "the last message"
-	a, b := l.party(nil), l.versed(nil)
+	a, b := l.process(nil), l.versed(nil)
 	a.proxies[at].Stop()
 	h := lock(l, a.mutex(name))
 	eventually(l.T, "at all others", func() bool { return l.held(name) == len(l.masters)-1 })
@@ -249,10 +249,10 @@ func questions(t *testing.T, awaited int) (perCall int) {
 	l := newLab(t, masters)
 	l.load(lua.Vote)
 	name := uniqueName(t)
-	h := lock(t, l.party(nil).mutex(name))
+	h := lock(t, l.process(nil).mutex(name))
 	votes := 0
 	for counted := 0; counted < processes; {
-		p := l.party(nil)
+		p := l.process(nil)
 		unlock(t, l.everywhere(p.mutex("warm:"+p.clients[0].ID()))) // it knows all masters
 		m, begun := p.mutex(name, redlock.MasterTimeout(patience)), time.Now()
 		refused(t.Context(), t, m.TryLock)

@@ -44,11 +44,11 @@ func (l *lab) between(rival *redlock.Mutex, h *holdfast.Hold, forget func()) {
 	unlock(l, other)
 }
 
-// visited has a party hold the lock, some masters forget it, and another party hold it in between.
+// visited has a process hold the lock, some masters forget it, and another process hold it in between.
 func visited(t *testing.T, lapse string, masters ...int) (m *redlock.Mutex, h *holdfast.Hold) {
 	l := newLab(t, 5)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
-	a, b := l.party(opts), l.party(opts)
+	a, b := l.process(opts), l.process(opts)
 	for _, proxy := range a.proxies { // none comes before the rival has gone
 		proxy.DelayRequest(isRenewal, 0, time.Hour)
 	}
@@ -122,7 +122,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			l := newLab(t, 5)
 			// All are waited for: who is asked a second time might have granted it to somebody and
 			// forgotten that.
-			m := l.party(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
+			m := l.process(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
 			h := l.everywhere(m)
 			lapses[c.lapse](l, m.Name(), c.masters...)
@@ -140,10 +140,10 @@ func TestForgottenHoldIsKept(t *testing.T) {
 
 // contradicted has three of five masters name others, who are not the same if apart is set, in place of
 // the holder.
-func contradicted(t *testing.T, apart bool) (l *lab, p *party, h *holdfast.Hold, name string) {
+func contradicted(t *testing.T, apart bool) (l *lab, p *process, h *holdfast.Hold, name string) {
 	l = newLab(t, 5)
 	name = uniqueName(t)
-	p = l.party(&holdfast.Options{Lease: 4 * time.Second})
+	p = l.process(&holdfast.Options{Lease: 4 * time.Second})
 	h = l.everywhere(p.mutex(name))
 	seen := len(p.proxies[0].Requests())
 	for i := range 3 {
@@ -194,11 +194,11 @@ func TestLostHoldLeavesNothing(t *testing.T) {
 }
 
 // firstGrant has one of three masters grant the lock to its holder for the first time when it has
-// granted it to another party meanwhile, which has gone, and has lost all keys since.
+// granted it to another process meanwhile, which has gone, and has lost all keys since.
 func firstGrant(t *testing.T) *holdfast.Hold {
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 6 * time.Second}
-	a, b := l.party(opts), l.party(opts)
+	a, b := l.process(opts), l.process(opts)
 	a.proxies[2].Stop()
 	m := a.mutex(uniqueName(t))
 	h := lock(t, m)
@@ -227,7 +227,7 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 	l := newLab(t, 3)
 	opts := &holdfast.Options{Lease: 10 * time.Second}
 	a, b := l.patient(opts, patience), l.patient(opts, patience)
-	for _, p := range []*party{a, b} { // the scripts are known, and the clocks
+	for _, p := range []*process{a, b} { // the scripts are known, and the clocks
 		require.NoError(t, lockOnce(t.Context(), p.mutex("warm")))
 	}
 	name, slow := uniqueName(t), []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(5 * time.Second)}

@@ -55,33 +55,33 @@ func newLab(t *testing.T, n int, opts ...redistest.Option) *lab {
 	return l
 }
 
-// party is one process: a client for each master, behind a proxy of its own.
-type party struct {
+// process is one process: a client for each master, behind a proxy of its own.
+type process struct {
 	timeout time.Duration // of its locks for each master
 	clients []*holdfast.Client
 	rdbs    []*redis.Client
 	proxies []*faultproxy.Proxy
 }
 
-// party makes one. Its calls give up a silent connection soon, so that a test need not wait long.
-func (l *lab) party(opts *holdfast.Options) *party {
+// process makes one. Its calls give up a silent connection soon, so that a test need not wait long.
+func (l *lab) process(opts *holdfast.Options) *process {
 	return l.patient(opts, time.Second)
 }
 
 // newParty makes some masters, one process and a lock of its.
-func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *party, *redlock.Mutex) {
+func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *process, *redlock.Mutex) {
 	l := newLab(t, n)
-	p := l.party(opts)
+	p := l.process(opts)
 	return l, p, p.mutex(uniqueName(t))
 }
 
-// patient is a party whose calls give up a silent connection after so long.
-func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
+// patient is a process whose calls give up a silent connection after so long.
+func (l *lab) patient(opts *holdfast.Options, read time.Duration) *process {
 	lease := holdfast.DefaultLease
 	if opts != nil && opts.Lease > 0 {
 		lease = opts.Lease
 	}
-	p := &party{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
+	p := &process{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
 	for _, m := range l.masters {
 		rdb, proxy := kindtest.Behind(l.T, m.Addr(), read)
 		c, err := holdfast.New(rdb, opts)
@@ -94,8 +94,8 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *party {
 	return p
 }
 
-// mutex is a lock of the party's.
-func (p *party) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
+// mutex is a lock of the process's.
+func (p *process) mutex(name string, opts ...holdfast.Option) *redlock.Mutex {
 	return redlock.New(p.clients, name, append([]holdfast.Option{redlock.MasterTimeout(p.timeout)}, opts...)...)
 }
 
@@ -140,8 +140,8 @@ func once(m holdfast.Locker) kindtest.Acquire {
 	}
 }
 
-// close closes all clients of a party, which waits for what is done in the background.
-func (p *party) close(t *testing.T) {
+// close closes all clients of a process, which waits for what is done in the background.
+func (p *process) close(t *testing.T) {
 	for _, c := range p.clients {
 		require.NoError(t, c.Close(t.Context()))
 	}

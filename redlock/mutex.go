@@ -189,9 +189,10 @@ func (m *Mutex) State(ctx context.Context) (State, error) {
 // ForceUnlock frees the lock that an owner holds at a majority of the masters. It frees it at all
 // masters that answer, and wakes the waiters. It reports whether there was a holder. A hold of this
 // client is renewed at once, and so ends within milliseconds. Holders of other clients work on until
-// their next renewal, within a third of their lease. Then they have lost the lock, also if nobody
-// has taken it meanwhile. A hold with NoRenewal ends at its deadline, or at its Unlock. Use ForceUnlock for a lock whose holder is known to be dead. Only fencing tokens
-// protect from a holder that is still alive.
+// their next renewal, within a third of their lease. Then they have lost the lock, even if no other
+// owner has taken it meanwhile. A hold with NoRenewal ends at its deadline, or at its Unlock. Use
+// ForceUnlock for a lock whose holder is known to be dead. Only fencing tokens protect from a holder
+// that is still alive.
 //
 // ForceUnlock succeeds when a majority of the masters is free of the holder. Otherwise the error is
 // [holdfast.ErrUnavailable]. It says how many masters are free, and what the others answered; the

@@ -24,7 +24,7 @@ import (
 func TestInput(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	twice := []*holdfast.Client{p.clients[0], p.clients[1], p.clients[0]}
 	for what, m := range map[string]*redlock.Mutex{
 		"clients is empty":    redlock.New(nil, "a"),
@@ -53,7 +53,7 @@ func TestInput(t *testing.T) {
 func TestTwinsAreRefused(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 2)
-	a, b := l.party(nil), l.party(nil)
+	a, b := l.process(nil), l.process(nil)
 	m := redlock.New([]*holdfast.Client{a.clients[0], a.clients[1], b.clients[1]}, uniqueName(t))
 	_, err := m.Lock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
@@ -68,7 +68,7 @@ func TestEvenNumberOfMasters(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
 		l := newLab(t, n)
-		a, b := l.party(nil), l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
+		a, b := l.process(nil), l.process(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
 		m := b.mutex(uniqueName(t))
 		h := lock(t, a.mutex(m.Name()))
 		eventually(t, "everywhere", func() bool { return l.held(m.Name()) == n })
@@ -87,7 +87,7 @@ func TestEvenNumberOfMasters(t *testing.T) {
 func TestAnotherKindOfTheName(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
 	h := l.everywhere(m)
 	single := rlock.New(p.clients[1], m.Name())
@@ -104,8 +104,8 @@ func TestAnotherKindOfTheName(t *testing.T) {
 func TestLabelAtEachMaster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p, nobody := l.party(&holdfast.Options{Label: "who"}), l.party(nil)
-	for _, holder := range []*party{p, nobody} {
+	p, nobody := l.process(&holdfast.Options{Label: "who"}), l.process(nil)
+	for _, holder := range []*process{p, nobody} {
 		h := lock(t, holder.mutex("a"))
 		if holder == p {
 			for i, c := range p.clients {
@@ -130,7 +130,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 func TestOrderOfClients(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	name, c := uniqueName(t), p.clients
 	h := lock(t, redlock.New(c, name))
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -156,7 +156,7 @@ func TestOrderOfClients(t *testing.T) {
 func TestReleaseOvertakesRenewal(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	a := l.party(nil)
+	a := l.process(nil)
 	l.load(lua.Release, lua.Renew, lua.RenewMany)
 	h, err := a.mutex(uniqueName(t), holdfast.Lease(3*time.Second),
 		redlock.MasterTimeout(700*time.Millisecond)).Lock(t.Context())
@@ -178,7 +178,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 func TestCloseWithASilentMaster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
 	p.proxies[2].Silence(true)
 	unlock(t, h)
@@ -217,7 +217,7 @@ func TestWhyMastersAreSilent(t *testing.T) {
 func TestMajorityRefuses(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 5)
-	a, b := l.party(nil), l.versed(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
+	a, b := l.process(nil), l.versed(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	name := uniqueName(t)
 	h := l.everywhere(a.mutex(name, redlock.TrustRestarts()))
 	for _, wait := range []holdfast.Option{holdfast.Wait(0), holdfast.Wait(time.Second)} {
@@ -297,7 +297,7 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
+	p := l.process(&holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	m := p.seen(uniqueName(t))
 	h := l.everywhere(m)
 	for _, proxy := range p.proxies[1:] {

@@ -20,7 +20,7 @@ import (
 // outage is a way for a master to be out of reach, of one process or of all.
 type outage struct {
 	name    string
-	on, off func(l *lab, p *party, i int)
+	on, off func(l *lab, p *process, i int)
 }
 
 var outages = []outage{
@@ -32,12 +32,12 @@ var outages = []outage{
 	switched("replies lost", (*faultproxy.Proxy).LoseReplies),
 }
 
-func ofMaster(do func(*redistest.Server)) func(*lab, *party, int) {
-	return func(l *lab, _ *party, i int) { do(l.masters[i]) }
+func ofMaster(do func(*redistest.Server)) func(*lab, *process, int) {
+	return func(l *lab, _ *process, i int) { do(l.masters[i]) }
 }
 
-func ofWay(do func(*faultproxy.Proxy)) func(*lab, *party, int) {
-	return func(_ *lab, p *party, i int) { do(p.proxies[i]) }
+func ofWay(do func(*faultproxy.Proxy)) func(*lab, *process, int) {
+	return func(_ *lab, p *process, i int) { do(p.proxies[i]) }
 }
 
 func switched(name string, set func(*faultproxy.Proxy, bool)) outage {
@@ -104,7 +104,7 @@ func TestMajorityIsOut(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {
 		l := newLab(t, 5)
-		p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
+		p := l.process(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 		m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // of one that was started while this process had no time, too
 		require.NoError(t, use(t.Context(), m))
 		eventually(t, "released everywhere", func() bool { return l.held(m.Name()) == 0 })
@@ -229,8 +229,8 @@ func TestLeavingWhileItFails(t *testing.T) {
 	unlock(t, h)
 }
 
-// votes is how many votes a party has sent to its masters.
-func (p *party) votes() (n int) {
+// votes is how many votes a process has sent to its masters.
+func (p *process) votes() (n int) {
 	for _, proxy := range p.proxies {
 		n += proxy.Seen(isVote)
 	}
@@ -253,7 +253,7 @@ func TestHandOff(t *testing.T) {
 	l.nothingLeft(m.Name())
 }
 
-// The lock is handed on while two of five masters fail, and a holder that lost it does not hand it
+// The lock is handed off while two of five masters fail, and a holder that lost it does not hand it
 // on.
 func TestHandOffAndOutage(t *testing.T) {
 	t.Parallel()
@@ -271,7 +271,7 @@ func TestHandOffAndOutage(t *testing.T) {
 func asksForItself(t *testing.T, wait time.Duration) int {
 	l := newLab(t, 3)
 	name := uniqueName(t)
-	p, h := l.versed(nil), lock(t, l.party(nil).mutex(name))
+	p, h := l.versed(nil), lock(t, l.process(nil).mutex(name))
 	m := p.mutex(name, redlock.MasterTimeout(patience))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -40,7 +40,7 @@ func (p *protocol) Release(owner, publish string) lua.Call {
 	return lua.Release.Call(p.name, p.channel, owner, kind.Publish(publish))
 }
 
-func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+func (p *protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 

@@ -96,7 +96,7 @@ func newQuorum(clients []*engine.Client, v kind.Voter, opts []engine.Option) *qu
 // Traits is [engine.Backend.Traits].
 func (q *quorum) Traits() engine.Traits { return engine.Traits{Several: true, HandsOff: true} }
 
-// Where says where the masters are, in whatever order they were given.
+// Where lists the masters' addresses, sorted, whatever the order of the clients.
 func (q *quorum) Where() string {
 	places := make([]string, len(q.voters))
 	for i, v := range q.voters {
@@ -122,9 +122,9 @@ func (q *quorum) Check(cfg *engine.Settings) error {
 func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 
 // NewBid is [engine.Backend.NewBid].
-func (q *quorum) NewBid(string) engine.Bid { return &campaign{q: q} }
+func (q *quorum) NewBid(string) engine.Bid { return &quorumAcquirer{q: q} }
 
-// Silent is [engine.Backend.Silent]: there is no majority that is not.
+// Silent is [engine.Backend.Silent]: fewer masters than a majority answer.
 func (q *quorum) Silent(patience time.Duration) bool {
 	speaking := 0
 	for _, v := range q.voters {
@@ -148,15 +148,15 @@ func (q *quorum) Unreached() error {
 // Explain is [engine.Backend.Explain].
 func (q *quorum) Explain(err error) error { return remote.Explain(err, q.voter.Name(), false) }
 
-// seat is the place to which the locks of a list of clients belong.
-type seat struct {
+// lockHome is where the locks of a list of clients belong.
+type lockHome struct {
 	home    *engine.Client // the client that the holds belong to
 	servers string         // distinguishes these locks from those of other clients
 }
 
-// homes are the seats that a client keeps.
+// homes has the lock homes that a client remembers.
 type homes struct {
-	// the seats, by the ids of the clients in a list whose first client this is. A concurrent map,
+	// the homes, by the ids of the clients in a list whose first client this is. A concurrent map,
 	// because a lock may be made for each call, by many goroutines at once
 	lists sync.Map
 
@@ -168,22 +168,22 @@ func homesOf(c *engine.Client) *homes {
 	return engine.Attached(c, func(*engine.Client) *homes { return new(homes) })
 }
 
-// homeOf returns the seat of the locks of these clients, the same whatever their order. The home is
+// homeOf returns the home of the locks of these clients, the same whatever their order. The home is
 // the first client of the first list that a lock was made with, until that client is closed. The
 // client with the least id remembers which client is the home. (Rejected: the client with the least
 // id is the home. Users who close clients would not know which client that is.)
-func homeOf(clients []*engine.Client) seat {
+func homeOf(clients []*engine.Client) lockHome {
 	list := ""
 	for _, c := range clients {
 		list += " " + c.ID()
 	}
 	lists := &homesOf(clients[0]).lists
-	if known, ok := lists.Load(list); ok && known.(seat).home.Context().Err() == nil {
-		return known.(seat)
+	if known, ok := lists.Load(list); ok && known.(lockHome).home.Context().Err() == nil {
+		return known.(lockHome)
 	}
 	sorted := slices.SortedFunc(slices.Values(clients),
 		func(a, b *engine.Client) int { return strings.Compare(a.ID(), b.ID()) })
-	s := seat{}
+	s := lockHome{}
 	for _, c := range sorted {
 		s.servers += " " + c.ID()
 	}
@@ -251,13 +251,13 @@ func patienceOf(c *engine.Settings) time.Duration {
 
 // propose returns a token that is greater than all tokens of the lock that this process has seen,
 // and not below the masters' clocks. So tokens go on growing even if the masters forget the last
-// ones. While too few clocks are known, see [ballot.meet], the token is too small, and the winner
+// ones. While too few clocks are known, see [ballot.learnClocks], the token is too small, and the winner
 // raises it.
-func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load()+1) }
+func (q *quorum) propose() uint64 { return max(q.majorityTime(time.Now()), q.last.Load()+1) }
 
-// shown is the greatest time that a majority of the masters shows at a moment, in microseconds; 0
-// if too few clocks are known. A clock is known only within bounds, and shown uses the latest time
-// that it may show. So the result is not below a token that any client was granted before, unless
+// majorityTime is the greatest time that a majority of the masters shows at a moment, in microseconds; 0
+// if too few clocks are known. A clock is known only within bounds, and majorityTime uses the latest
+// time that it may show. So the result is not below a token that any client was granted before, unless
 // that token was further ahead of the masters' clocks than its grant took. Mostly it was not,
 // because the uncertainty of a clock is less than the shortest earlier round trip.
 //
@@ -265,7 +265,7 @@ func (q *quorum) propose() uint64 { return max(q.shown(time.Now()), q.last.Load(
 // machines never matter. (Rejected: this machine's wall clock. If it is ahead, its token would be
 // above all tokens that other machines get after the masters have forgotten it. Also rejected: the
 // greatest time of all masters, because one master that is ahead does the same when it fails.)
-func (q *quorum) shown(t time.Time) uint64 {
+func (q *quorum) majorityTime(t time.Time) uint64 {
 	times := make([]int64, len(q.voters))
 	for i, v := range q.voters {
 		times[i] = v.client.Server().Clock.At(t)
@@ -274,8 +274,8 @@ func (q *quorum) shown(t time.Time) uint64 {
 	return uint64(times[len(times)-q.need]) //nolint:gosec // at least 0
 }
 
-// saw notes a token that this process has seen.
-func (q *quorum) saw(token uint64) {
+// noteToken notes a token that this process has seen.
+func (q *quorum) noteToken(token uint64) {
 	for {
 		last := q.last.Load()
 		if token <= last || q.last.CompareAndSwap(last, token) {

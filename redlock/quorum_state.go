@@ -23,7 +23,7 @@ import (
 //
 //   - Owner is the owner that holds the lock at a majority. An owner at fewer masters has only
 //     votes, not the lock.
-//   - Remaining is how long a majority keeps the lock if nobody renews it.
+//   - Remaining is how long a majority keeps the lock if its holder does not renew it.
 //   - Count is the median of these masters' counts, and Token is the greatest token that any of
 //     them knows. While the lock is free, the token may come from a failed attempt.
 //
@@ -59,9 +59,9 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 		if m.Err = a.err; m.Err != nil {
 			continue
 		}
-		m.State, a.said = holdfast.State(engine.StateIn(a.reply.State(), false)), "free"
+		m.State, a.words = holdfast.State(engine.StateIn(a.reply.State(), false)), "free"
 		if m.Owner != "" {
-			a.said = heldBy(m.Owner)
+			a.words = heldBy(m.Owner)
 		}
 	}
 	return list
@@ -69,7 +69,7 @@ func (q *quorum) statesIn(p *tally) []MasterState {
 
 // majority is the holder of a lock according to the masters' answers.
 type majority struct {
-	owner   string // the owner that most masters name; empty if nobody can have a majority
+	owner   string // the owner that most masters name; empty if no owner can have a majority
 	at      []int  // the masters that name it
 	agreed  int    // how many masters give the same answer
 	decided bool   // true if the silent masters cannot change the result
@@ -129,10 +129,10 @@ func (who majority) state(masters []MasterState) holdfast.State {
 	return s
 }
 
-// forceUnlock frees the lock, whoever holds it, at all masters. A majority has to answer.
+// forceUnlock frees the lock, whoever holds it, at all masters. A majority must answer.
 //
-// If the silent masters decide whether the owner has a majority, the owner counts as the holder:
-// nobody else can get the lock then, and the caller wants it freed.
+// If the silent masters decide whether the owner has a majority, the owner counts as the holder: no
+// other owner can get the lock then, and the caller wants it freed.
 func (q *quorum) forceUnlock(ctx context.Context) (bool, error) {
 	b := q.base
 	p, err := q.survey(ctx)
@@ -175,10 +175,10 @@ func (q *quorum) forced(ctx context.Context, p *tally) (bool, error) {
 			continue
 		}
 		free++
-		a.said = "released"
+		a.words = "released"
 		switch words := a.reply.Unannounced(); {
 		case a.reply.Status != lua.Done:
-			a.said = "not held"
+			a.words = "not held"
 		case words != "":
 			refused = words
 		default:
@@ -233,7 +233,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 			case ok && (o.Err == nil || !remote.IsContext(o.Err)):
 				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.Stray || o.Unsent)
 			case ctx.Err() == nil:
-				a.err = v.silence(patience)
+				a.err = v.timeoutError(patience)
 			default:
 				a.err = v.soFar(a.sent)
 			}

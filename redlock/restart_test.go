@@ -41,7 +41,7 @@ func TestMasterIsJoinedAgain(t *testing.T) {
 func TestMasterIsJoinedAgainControl(t *testing.T) {
 	t.Cleanup(defence.Join.Without(t))
 	l := newLab(t, 3)
-	m := l.party(&holdfast.Options{Lease: 3 * time.Second}).mutex(uniqueName(t))
+	m := l.process(&holdfast.Options{Lease: 3 * time.Second}).mutex(uniqueName(t))
 	h := lock(t, m)
 	l.masters[0].Restart()
 	begin := h.Deadline()
@@ -56,7 +56,7 @@ func TestMasterIsJoinedAgainControl(t *testing.T) {
 func rolling(t *testing.T) error {
 	const lease = 3 * time.Second
 	l := newLab(t, 3)
-	p := l.party(&holdfast.Options{Lease: lease})
+	p := l.process(&holdfast.Options{Lease: lease})
 	p.proxies[2].Stop()
 	m := p.mutex(uniqueName(t))
 	h := lock(t, m)
@@ -86,13 +86,13 @@ func TestRollingRestartControl(t *testing.T) {
 	require.ErrorIs(t, rolling(t), holdfast.ErrLost)
 }
 
-// forgotten has a party hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two
-// others come back, and another party asks. It returns what became of that.
+// forgotten has a process hold the lock by masters 0, 1 and 2 alone, and has 2 forget it. The two
+// others come back, and another process asks. It returns what became of that.
 func forgotten(t *testing.T, knew bool, opts ...holdfast.Option) (second *holdfast.Hold, err error) {
 	l := newLab(t, 5)
 	name := uniqueName(t)
 	lease := &holdfast.Options{Lease: 20 * time.Second, RetryBudget: 300 * time.Millisecond}
-	a, b := l.party(lease), l.party(lease)
+	a, b := l.process(lease), l.process(lease)
 	if knew {
 		require.NoError(t, use(t.Context(), b.mutex("other")))
 	}
@@ -151,12 +151,12 @@ func TestDelayedRestartControl(t *testing.T) {
 	}
 }
 
-// besieged has a party hold the lock by three masters of five, one of which loses its data; all but
+// besieged has a process hold the lock by three masters of five, one of which loses its data; all but
 // two then name another owner, as while that one asks for it. It returns how the hold ends, nil if
 // it goes on when the other has given them back.
 func besieged(t *testing.T) error {
 	l := newLab(t, 5)
-	a := l.party(&holdfast.Options{Lease: 9 * time.Second})
+	a := l.process(&holdfast.Options{Lease: 9 * time.Second})
 	m := a.mutex(uniqueName(t))
 	require.NoError(t, use(t.Context(), a.mutex("other"))) // it knows all masters
 	for _, i := range []int{3, 4} {
@@ -224,7 +224,7 @@ func TestInfoIsDenied(t *testing.T) {
 	for _, rdb := range l.direct {
 		require.NoError(t, rdb.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
 	}
-	p := l.party(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
+	p := l.process(&holdfast.Options{RetryBudget: 500 * time.Millisecond})
 	m := p.mutex(uniqueName(t))
 	_, err := m.Lock(t.Context())
 	require.ErrorContains(t, err, "does not tell since when it runs")
@@ -240,7 +240,7 @@ func TestNewMasters(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {
 		l := newLab(t, 5)
-		a, b := l.party(nil), l.party(nil)
+		a, b := l.process(nil), l.process(nil)
 		m := b.mutex(uniqueName(t))
 		h := lock(t, a.mutex(m.Name()))
 		for _, i := range []int{0, 4} {
@@ -256,7 +256,7 @@ func TestNewMasters(t *testing.T) {
 			for i := range n {
 				l.give(i, name, "somebody:1", time.Minute)
 			}
-			_, err := l.party(nil).mutex(name, redlock.MasterTimeout(5*time.Second)).TryLock(t.Context())
+			_, err := l.process(nil).mutex(name, redlock.MasterTimeout(5*time.Second)).TryLock(t.Context())
 			require.Equal(t, n == 3, errors.Is(err, holdfast.ErrNotAcquired), err)
 			require.Equal(t, n < 3, err == nil, err)
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// lateWord has a party hold a lock, which is renewed once: master 0 executes that only after the
+// lateWord has a process hold a lock, which is renewed once: master 0 executes that only after the
 // others have, and has lost the hold by then. It returns when that master's answer is on its way.
 // Its votes until then are counted.
-func lateWord(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold, votes int) {
+func lateWord(t *testing.T) (l *lab, p *process, name string, h *holdfast.Hold, votes int) {
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: 6 * time.Second}, time.Minute)
 	l.load(lua.Renew)
@@ -63,10 +63,10 @@ func TestLateWordOfALoss(t *testing.T) {
 // long is a lease that is not renewed in its ordinary way while a test runs.
 const long = 10 * time.Minute
 
-// heldUp has a party win a lock with two of three masters. The question to the third one was
+// heldUp has a process win a lock with two of three masters. The question to the third one was
 // decided on with the others, and is sent when the lock is won. That master has never known a
 // token. Then another one loses its data.
-func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
+func heldUp(t *testing.T) (l *lab, p *process, name string, h *holdfast.Hold) {
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: long}, time.Minute)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Second), redlock.TrustRestarts())
@@ -91,7 +91,7 @@ func heldUp(t *testing.T) (l *lab, p *party, name string, h *holdfast.Hold) {
 }
 
 // extend extends a hold until a master was asked for that; others may be enough before.
-func (p *party) extend(t *testing.T, h *holdfast.Hold, master int) {
+func (p *process) extend(t *testing.T, h *holdfast.Hold, master int) {
 	for seen := p.proxies[master].Seen(isRenewal); p.proxies[master].Seen(isRenewal) == seen; {
 		require.NoError(t, h.Extend(t.Context(), long))
 	}
@@ -120,7 +120,7 @@ func TestAskedBeforeTheWinControl(t *testing.T) {
 	eventually(t, "lost", func() bool { return errors.Is(h.Extend(t.Context(), long), holdfast.ErrLost) })
 }
 
-// contested has a party win a lock with two of three masters, while another client that asked in vain has the
+// contested has a process win a lock with two of three masters, while another client that asked in vain has the
 // vote of the third one, which it gives back. The holder has joined that one then, which may have voted for
 // somebody else until four times its timeout later. It returns whether the hold was renewed when that time was
 // over, and why it ended when the first master forgets it then.
@@ -182,13 +182,13 @@ func TestContestedHoldSettlesControl(t *testing.T) {
 	require.ErrorIs(t, lost, holdfast.ErrLost)
 }
 
-// restartBehindProxy has a party hold a lock by three masters of five, one of which is started anew
-// without its data, and another party, whose proxies keep its connections over that, try. It
+// restartBehindProxy has a process hold a lock by three masters of five, one of which is started anew
+// without its data, and another process, whose proxies keep its connections over that, try. It
 // returns what became of that.
 func restartBehindProxy(t *testing.T) error {
 	l := newClockLab(t, 5)
 	opts := &holdfast.Options{Lease: 10 * time.Second, RetryBudget: 300 * time.Millisecond}
-	a, b := l.party(opts), l.party(opts)
+	a, b := l.process(opts), l.process(opts)
 	for _, proxy := range b.proxies {
 		proxy.KeepConnections()
 	}
@@ -223,6 +223,6 @@ func TestRestartBehindProxy(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "two masters have the lock, and the third one does not count")
 
 	// The control: who asks for it where a connection was made does not notice.
-	t.Cleanup(defence.Heard.Without(t))
+	t.Cleanup(defence.VoteRun.Without(t))
 	require.NoError(t, restartBehindProxy(t))
 }

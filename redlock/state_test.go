@@ -16,8 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// seen is a lock of the party's that does not take a slow machine for a silent master.
-func (p *party) seen(name string) *redlock.Mutex {
+// seen is a lock of the process's that does not take a slow machine for a silent master.
+func (p *process) seen(name string) *redlock.Mutex {
 	return p.mutex(name, redlock.MasterTimeout(5*time.Second))
 }
 
@@ -33,7 +33,7 @@ func TestState(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 3, 4} {
 		l := newLab(t, n)
-		p, other := l.party(nil), l.party(nil)
+		p, other := l.process(nil), l.process(nil)
 		m := p.seen(uniqueName(t))
 		for _, seen := range []*redlock.Mutex{m, other.seen(m.Name())} {
 			s := kindtest.State(t, seen)
@@ -75,7 +75,7 @@ func TestState(t *testing.T) {
 func TestStateIsTheMajoritys(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 5)
-	p := l.party(nil)
+	p := l.process(nil)
 	m := p.seen(uniqueName(t))
 	dead := "11111111-2222-4333-8444-555555555555:h"
 	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
@@ -134,7 +134,7 @@ func TestStateAndOutage(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {
 		l := newLab(t, 3)
-		p, holder := l.party(nil), l.party(nil)
+		p, holder := l.process(nil), l.process(nil)
 		m := p.seen(uniqueName(t))
 		h := l.everywhere(holder.mutex(m.Name()), holdfast.Lease(time.Hour))
 		o.on(l, p, 0)
@@ -173,9 +173,9 @@ func TestStateAndOutage(t *testing.T) {
 func TestForceUnlockWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	m := p.seen(uniqueName(t))
-	l.everywhere(l.party(nil).seen(m.Name()))
+	l.everywhere(l.process(nil).seen(m.Name()))
 	for _, proxy := range p.proxies[1:] {
 		proxy.On(kindtest.Script(lua.Force), 1, faultproxy.DropReply)
 		proxy.On(kindtest.Script(lua.Force), 2, faultproxy.DropReply) // where a connection was stale
@@ -193,7 +193,7 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 func TestStateIsCancelled(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(5*time.Second))
 	for _, proxy := range p.proxies {
 		proxy.Silence(true)
@@ -217,7 +217,7 @@ func TestStateIsCancelled(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	}
 	_, err := m.State(ctx)
-	require.ErrorContains(t, err, "nothing was asked")
+	require.ErrorContains(t, err, "not sent")
 }
 
 // What one process left for the rest of its time is forced too, also where a master has not heard
@@ -225,14 +225,14 @@ func TestStateIsCancelled(t *testing.T) {
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p := l.party(nil)
+	p := l.process(nil)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour))
 	p.proxies[1].Silence(true)
 	unlock(t, h)
 	p.proxies[1].Silence(false)
 	require.Equal(t, 3, l.held(m.Name()))
-	admin := l.party(nil).seen(m.Name())
+	admin := l.process(nil).seen(m.Name())
 	s := kindtest.State(t, admin)
 	require.Equal(t, h.Owner(), s.Owner)
 	kindtest.Forced(t, admin)
@@ -243,7 +243,7 @@ func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	m := l.party(nil).seen(uniqueName(t))
+	m := l.process(nil).seen(uniqueName(t))
 	for _, rdb := range l.direct {
 		require.NoError(t, rdb.HSet(t.Context(), m.Name(), "name", "Ann").Err())
 	}
@@ -259,15 +259,15 @@ type forced struct {
 	*lab
 	hold *holdfast.Hold
 	name string
-	by   *party
+	by   *process
 }
 
 func newForced(t *testing.T, same bool, hooks ...redis.Hook) forced {
 	l := newLab(t, 3)
-	holder := l.party(nil)
+	holder := l.process(nil)
 	by := holder
 	if !same {
-		by = l.party(nil)
+		by = l.process(nil)
 	}
 	m := holder.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second))
 	f := forced{l, l.everywhere(m, holdfast.Lease(3*time.Second)), m.Name(), by}

@@ -29,7 +29,7 @@ type answer struct {
 	counts bool        // the owner holds the lock there, and the master is believed
 	doubt  error       // why the master is not believed
 	unsent bool        // nothing of the question was written to a connection
-	said   string      // the reply in words, if the question was not whether an owner holds the lock
+	words  string      // the reply in words, if the question was another than whether an owner holds the lock
 }
 
 var (
@@ -55,7 +55,7 @@ func (a *answer) refuses() bool { return a.err == nil && a.reply.Status != lua.D
 // its name is different at masters that know this; holder makes it the same.
 func (a *answer) holder() string { return remote.OwnerIn(a.reply.Vote().Owner) }
 
-// heldBy is what is said of an owner. What is none is somebody else's text.
+// heldBy describes an owner. Text that is not an owner's name is quoted, because others wrote it.
 func heldBy(owner string) string {
 	if !remote.IsOwner(owner) {
 		owner = printable.Quote(owner)
@@ -69,8 +69,8 @@ func (a *answer) String() string {
 		return printable.Line(a.doubt.Error()) // what other masters said follows it
 	case a.err != nil:
 		return printable.Line(a.err.Error())
-	case a.said != "":
-		return a.said
+	case a.words != "":
+		return a.words
 	case a.reply.Status == lua.Denied:
 		return heldBy(a.holder())
 	case a.reply.Status == lua.Gone:
@@ -102,7 +102,7 @@ type rival struct {
 	votes        error         // what each master said, if no owner is known to have a majority
 }
 
-// blocker describes the rival for errors; need is the majority. Without an owner nothing is known.
+// blocker describes the rival for errors; need is the majority. Without an owner, the holder is not known.
 func (r rival) blocker(need int) remote.Blocker {
 	if r.owner == "" {
 		return remote.Blocker{Left: -1, Votes: r.votes}
@@ -139,14 +139,14 @@ func (p *tally) votesFor(owner string) int {
 }
 
 // undecided reports whether masters that failed to answer decide whether another owner has a majority.
-// (Masters that are too young to vote have answered: nobody has their votes.)
+// (Masters that are too young to vote have answered: no owner has their votes.)
 func (p *tally) undecided(need int) bool {
 	failed := p.count(func(a *answer) bool { return a.err != nil && !errors.Is(a.err, errWaiting) })
 	missing := p.count(func(a *answer) bool { return a.err != nil })
 	return failed > 0 && slices.ContainsFunc(p.rivals(), func(r rival) bool { return r.masters+missing >= need })
 }
 
-// doubt has votes not count, of masters that may have forgotten a grant to another owner.
+// doubt makes the votes of masters not count that may have forgotten a grant to another owner.
 func (p *tally) doubt(whose func(*answer) bool, owner string) {
 	for i := range p.answers {
 		if a := &p.answers[i]; whose(a) {
@@ -220,24 +220,26 @@ func (e *quorumError) hopeless(refused func(error) bool) bool {
 	return refusals > len(e.tally.answers)-e.q.need
 }
 
-// silence is the error for a master that has not answered for some time.
-type silence struct {
+// timeoutError is the error for a master that has not answered for some time.
+type timeoutError struct {
 	since time.Duration
 	why   error // the last failure, if there was one
 }
 
-// silence is the error for a master that has not answered for so long that nobody waits for it.
-func (v *voter) silence(since time.Duration) *silence { return &silence{since, v.Failure()} }
+// timeoutError is the error for a master that has not answered for so long that callers do not wait for it.
+func (v *voter) timeoutError(since time.Duration) *timeoutError {
+	return &timeoutError{since, v.Failure()}
+}
 
-// soFar is the error for a master that has not answered yet when nobody waits any more.
+// soFar is the error for a master that has not answered when the wait ends.
 func (v *voter) soFar(begun time.Time) error {
 	if v.Failure() == nil {
 		return errWaiting
 	}
-	return v.silence(time.Since(begun))
+	return v.timeoutError(time.Since(begun))
 }
 
-func (s *silence) Error() string {
+func (s *timeoutError) Error() string {
 	text := fmt.Sprintf("%v for %v", remote.ErrSilent, s.since.Round(time.Millisecond))
 	if s.why != nil {
 		text += ": " + s.why.Error()
@@ -245,7 +247,7 @@ func (s *silence) Error() string {
 	return text
 }
 
-func (s *silence) Unwrap() []error {
+func (s *timeoutError) Unwrap() []error {
 	if s.why == nil {
 		return []error{remote.ErrSilent}
 	}

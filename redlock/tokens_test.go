@@ -47,9 +47,9 @@ func (l *lab) forget() {
 	}
 }
 
-// token is that of a hold of the party's, which is released. (Since when a master runs is told by
+// token is that of a hold of the process's, which is released. (Since when a master runs is told by
 // its clock.)
-func (l *lab) token(p *party, name string) uint64 {
+func (l *lab) token(p *process, name string) uint64 {
 	h := lock(l, p.mutex(name, redlock.TrustRestarts()))
 	unlock(l, h)
 	return h.Token()
@@ -65,12 +65,12 @@ func TestTokensAreByTheMastersClocks(t *testing.T) {
 	}
 	name := uniqueName(t)
 	before := l.time(0) - uint64(time.Second.Microseconds())
-	first := l.token(l.party(nil), name)
+	first := l.token(l.process(nil), name)
 	require.Greater(t, first, before)
 	require.Less(t, first, l.time(0)+uint64(time.Minute.Microseconds()))
 	l.passed(first)
 	l.forget()
-	require.Greater(t, l.token(l.party(nil), name), first, "another client, and no master knows the last token")
+	require.Greater(t, l.token(l.process(nil), name), first, "another client, and no master knows the last token")
 }
 
 // The control: a client that proposes by its own clock leaves tokens that those after it do not
@@ -83,13 +83,13 @@ func TestTokensAreByTheMastersClocksControl(t *testing.T) {
 	name := uniqueName(t)
 	restore := defence.Clocks.Without(t)
 	t.Cleanup(restore)
-	h := lock(t, l.party(nil).mutex(name, redlock.TrustRestarts()))
+	h := lock(t, l.process(nil).mutex(name, redlock.TrustRestarts()))
 	eventually(t, "all have voted", func() bool { return l.held(name) == 3 }) // no vote comes to a master that has forgotten
 	unlock(t, h)
 	eventually(t, "released", func() bool { return l.held(name) == 0 })
 	restore()
 	l.forget()
-	require.Less(t, l.token(l.party(nil), name), h.Token())
+	require.Less(t, l.token(l.process(nil), name), h.Token())
 }
 
 // A minority of the masters may show any time, also when it fails afterwards.
@@ -100,7 +100,7 @@ func TestTokensWithAClockThatIsWrong(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			l := newClockLab(t, 3)
 			l.masters[1].MoveClock(t, d)
-			name, p := uniqueName(t), l.party(nil)
+			name, p := uniqueName(t), l.process(nil)
 			first := l.token(p, name)
 			require.Less(t, first, max(l.time(0), l.time(1))+uint64(time.Minute.Microseconds()),
 				"what is unsure of a clock is on top")
@@ -125,10 +125,10 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 	l := newClockLab(t, 3)
 	l.masters[2].MoveClock(t, -2*time.Hour)
 	name := uniqueName(t)
-	first := l.token(l.party(nil), name)
+	first := l.token(l.process(nil), name)
 	l.passed(first, 0, 1)
 	l.forget()
-	far := &party{timeout: patience}
+	far := &process{timeout: patience}
 	for i, m := range l.masters {
 		addr := m.Addr()
 		if i == 1 {
@@ -146,13 +146,13 @@ func TestFirstTokenWaitsForAllClocks(t *testing.T) {
 func TestTokensGrowWhenClocksAreSet(t *testing.T) {
 	t.Parallel()
 	l := newClockLab(t, 3)
-	name, p := uniqueName(t), l.party(nil)
+	name, p := uniqueName(t), l.process(nil)
 	last := l.token(p, name)
 	for _, d := range []time.Duration{-time.Hour, -48 * time.Hour, 100 * time.Hour, 365 * 24 * time.Hour} {
 		for _, m := range l.masters {
 			m.MoveClock(t, d)
 		}
-		for _, q := range []*party{p, l.party(nil)} {
+		for _, q := range []*process{p, l.process(nil)} {
 			token := l.token(q, name)
 			require.Greater(t, token, last, d)
 			last = token
@@ -166,7 +166,7 @@ func TestTokensGrowWhenClocksAreSet(t *testing.T) {
 func TestAbsurdProposals(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	name, p := uniqueName(t), l.party(nil)
+	name, p := uniqueName(t), l.process(nil)
 	last := l.token(p, name)
 	for _, proposal := range []uint64{
 		uint64(time.Now().AddDate(1, 0, 0).UnixMicro()), 1<<53 - 2, 1<<53 - 1, 1 << 53, math.MaxUint64, //nolint:gosec // after 1970
@@ -189,7 +189,7 @@ func TestAbsurdProposals(t *testing.T) {
 	}
 	l.passed(last)
 	l.forget()
-	require.Greater(t, l.token(l.party(nil), name), last)
+	require.Greater(t, l.token(l.process(nil), name), last)
 }
 
 // A vote that was refused because it came late is no word of another holder: where a clock was set

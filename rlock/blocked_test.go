@@ -81,7 +81,7 @@ func TestWaitsForItself(t *testing.T) {
 	eventually(t, "the log has it", func() bool { return len(l.log.Lines()) > 0 && l.log.Lines()[0] != "" })
 	line := l.log.Lines()[0]
 	for _, part := range []string{
-		`msg="a lock is waited for that this client holds itself"`, name, "rlock_test.waitsFor.func", "rlock_test.TestWaitsForItself",
+		`msg="a caller waits for a lock that its own client holds"`, name, "rlock_test.waitsFor.func", "rlock_test.TestWaitsForItself",
 		"lock under hold.Context()", h.Owner(),
 	} {
 		require.Contains(t, line, part)

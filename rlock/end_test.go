@@ -187,7 +187,7 @@ func TestCloseWithAnEndedContext(t *testing.T) {
 	require.NoError(t, c.Close(t.Context()))
 }
 
-// TestContextThatHadEnded: nothing was asked, so the error says nothing of a lock or of a server.
+// TestContextThatHadEnded: no command was sent, so the error says nothing of a lock or of a server.
 func TestContextThatHadEnded(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
@@ -208,7 +208,7 @@ func TestContextThatHadEnded(t *testing.T) {
 		_, force := m.ForceUnlock(ctx)
 		for _, err := range []error{lock, try, state, force, extend} {
 			require.ErrorIs(t, err, cause)
-			require.ErrorContains(t, err, "nothing was asked: "+cause.Error())
+			require.ErrorContains(t, err, "not sent: "+cause.Error())
 			require.NotErrorIs(t, err, holdfast.ErrUnavailable)
 			require.NotErrorIs(t, err, holdfast.ErrUncertain)
 			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)

@@ -40,7 +40,7 @@ func (l *line) join(ctx context.Context, t *testing.T, opts ...holdfast.Option) 
 	eventually(t, "it waits", func() bool { return queued() > before })
 }
 
-// stale waits until the time is over for which the lock is handed on without a look at the server.
+// stale waits until the time is over for which the lock is handed off without a look at the server.
 // It is 10 ms; a key with that time to live tells it.
 func (p *proxied) stale(t *testing.T) {
 	require.NoError(t, p.direct.Set(t.Context(), "clock", 1, 20*time.Millisecond).Err())
@@ -148,7 +148,7 @@ func TestSilentServerInAChain(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestCloseInAChain: the client is closed while its goroutines hand the lock on among each other.
+// TestCloseInAChain: the client is closed while its goroutines hand the lock off among each other.
 // All are told, the lock is free before its lease ends, and no goroutine stays (which TestMain
 // looks at).
 func TestCloseInAChain(t *testing.T) {
@@ -196,7 +196,7 @@ func TestCloseInAChain(t *testing.T) {
 	}
 }
 
-// TestCloseOfAHandedHold: a hold that was handed on is open when the client is closed, and two wait
+// TestCloseOfAHandedHold: a hold that was handed off is open when the client is closed, and two wait
 // behind it.
 func TestCloseOfAHandedHold(t *testing.T) {
 	p := newProxied(t, nil)
@@ -379,7 +379,7 @@ func TestWhatIsUnderWayGoesOn(t *testing.T) {
 	require.Positive(t, asks(t), "control: it asks for itself")
 }
 
-// TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed on, so who
+// TestForcedOutJustBeforeAHandOff: nobody asks the server when the lock is handed off, so who
 // unlocks is not told that it was forced out a moment ago. The next one is, by the renewal.
 func TestForcedOutJustBeforeAHandOff(t *testing.T) {
 	p := newProxied(t, &holdfast.Options{Lease: 3 * time.Second})

@@ -317,7 +317,7 @@ func TestHandOffBesideRedisson(t *testing.T) {
 	require.Less(t, asks("b"), goroutines*rounds/4, "control")
 }
 
-// handed makes a hold that was handed on from another one of the same client.
+// handed makes a hold that was handed off from another one of the same client.
 func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next *holdfast.Hold) {
 	l := lineUp(t.Context(), t, m, 1, opts...)
 	unlock(t, l.holder)
@@ -325,7 +325,7 @@ func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next 
 }
 
 // TestHandedHolder: the hash names the one who got the lock from the server for as long as the client
-// hands it on, and so does every holder. Who got the lock handed re-enters, extends, unlocks within and
+// hands it off, and so does every holder. Who got the lock handed re-enters, extends, unlocks within and
 // at last.
 func TestHandedHolder(t *testing.T) {
 	c, rdb := shared(t, nil)
@@ -352,7 +352,7 @@ func TestHandedHolder(t *testing.T) {
 	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrReleased)
 }
 
-// TestOwnerThatHandedOnIsAnother: the lock was handed on, and whoever had it before asks for it
+// TestOwnerThatHandedOnIsAnother: the lock was handed off, and whoever had it before asks for it
 // again. The hash still has the id under which that was granted, but it is not theirs any more: an
 // attempt that is repeated is refused.
 func TestOwnerThatHandedOnIsAnother(t *testing.T) {

@@ -78,7 +78,7 @@ func TestKindControls(t *testing.T) {
 		"a holder who hears nothing is told before another is inside": {without: []*defence.Switch{&defence.Deadline}},
 		"an outage is no contention":                                  {[]*defence.Switch{&defence.Outage}, holdfast.ErrNotAcquired},
 		"sixty-four who leave at once are told of no outage":          {without: []*defence.Switch{&defence.Noted}},
-		"a waiter that cannot listen is granted the free lock":        {[]*defence.Switch{&defence.Deaf}, holdfast.ErrNotAcquired},
+		"a waiter that cannot listen is granted the free lock":        {[]*defence.Switch{&defence.CannotListen}, holdfast.ErrNotAcquired},
 		"a late acquisition is given back":                            {without: []*defence.Switch{&defence.Undo}},
 		"what was to stay is given back after an outage":              {without: []*defence.Switch{&defence.Undo}},
 		"a lease is trusted from when it was asked for":               {without: []*defence.Switch{&defence.SendTime}},

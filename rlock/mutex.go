@@ -23,7 +23,7 @@
 // The head start is 2 ms for each of them. That is too short for a process with long round trips to
 // the server, so such a process asks for one and a half of its round trips, up to 0.1 s. So
 // processes up to some 30 ms away take part in the turns. Head starts are a preference and no
-// promise: a slower process misses its turn, and processes that do not hand the lock on let nobody
+// promise: a slower process misses its turn, and processes that do not hand the lock off let nobody
 // go first.
 //
 // A turn is up to 10 ms of hand-offs in a process with several waiters, and one grant in a process
@@ -36,7 +36,7 @@
 // seconds after one was last seen to have it, the server is asked after each hold: then a turn is one
 // grant for all.
 //
-// A lock is not handed on
+// A lock is not handed off
 //   - when renewals fail, so that less than half of the lease is left;
 //   - to or from a holder with a lease of its own length or without renewal;
 //   - by or to a holder that asked for the lock with [holdfast.NoHandoff].
@@ -140,7 +140,7 @@ func (m *Mutex) State(ctx context.Context) (holdfast.State, error) {
 // from a holder that is still alive: it works on until it learns of its loss.
 //
 //   - A hold of this client is renewed at once, and so ends within milliseconds if Redis answers. If
-//     the lock is handed on within the client in that moment, the next holder's hold ends at its
+//     the lock is handed off within the client in that moment, the next holder's hold ends at its
 //     next renewal.
 //   - A hold of another client ends at its next renewal, within a third of its lease.
 //   - A hold with [holdfast.NoRenewal] asks nothing. It ends at its deadline, or its Unlock returns

@@ -135,7 +135,7 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 	require.True(t, seen(holdfast.Asked))
 }
 
-// TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock on by that to somebody who may have
+// TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock off by that to somebody who may have
 // come since.
 func TestWaitedIsNotNegative(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ type protocol struct {
 }
 
 var (
-	_ kind.Recaller  = (*protocol)(nil)
+	_ kind.Callable  = (*protocol)(nil)
 	_ kind.Neighbour = (*protocol)(nil)
 )
 
@@ -36,7 +36,7 @@ func (p *protocol) Channel() string { return p.keys.Channel }
 // BesideStrings is [kind.Neighbour].
 func (*protocol) BesideStrings() {}
 
-func (p *protocol) Mailbox(client string) string { return p.keys.Mailbox(client) }
+func (p *protocol) CallChannel(client string) string { return p.keys.Mailbox(client) }
 
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
 	lease, ttl := p.boxes.Lease(a.Lease)
@@ -60,7 +60,7 @@ func (p *protocol) Release(owner, publish string) lua.Call {
 	return lua.Release.Call(p.name, p.channel, owner, kind.Publish(publish))
 }
 
-func (p *protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+func (p *protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.Leave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
@@ -68,7 +68,7 @@ func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
 	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
 }
 
-func (p *protocol) Pass(owner string, lease time.Duration, tokens int, publish string) lua.Call {
+func (p *protocol) KeepOrRelease(owner string, lease time.Duration, tokens int, publish string) lua.Call {
 	return lua.Pass.Call(p.name, p.token, p.channel, owner, kind.Millis(lease), kind.TokenTTL(lease), publish, tokens)
 }
 

@@ -42,7 +42,7 @@
 //
 // # Cost
 //
-// Lock, RLock and Unlock of a free lock send one script each. The lock is not handed on within the
+// Lock, RLock and Unlock of a free lock send one script each. The lock is not handed off within the
 // process: each reader and each writer is granted it by the server. If somebody waits, the Unlock
 // of a reader looks at the others, up to 256 of them.
 package rwlock

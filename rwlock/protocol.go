@@ -74,7 +74,7 @@ func (p writing) Release(owner, publish string) lua.Call {
 	return lua.RwWriteRelease.Call(p.name, p.channel, p.writers, owner, kind.Publish(publish))
 }
 
-func (p writing) Leave(owner string, rest time.Duration, publish string) lua.Call {
+func (p writing) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.RwLeave.Call(p.name, p.channel, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
@@ -114,8 +114,8 @@ func (p reading) Release(owner, publish string) lua.Call {
 	return lua.RwReadRelease.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Publish(publish))
 }
 
-// Leave is never called: see [server.Check].
-func (p reading) Leave(owner string, _ time.Duration, publish string) lua.Call {
+// ReleaseAfter is never called: see [server.Check].
+func (p reading) ReleaseAfter(owner string, _ time.Duration, publish string) lua.Call {
 	return p.Release(owner, publish)
 }
 

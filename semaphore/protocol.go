@@ -26,8 +26,8 @@ type protocol struct {
 }
 
 var (
-	_ fair.Queuer  = (*protocol)(nil)
-	_ kind.Several = (*protocol)(nil)
+	_ fair.QueueProtocol = (*protocol)(nil)
+	_ kind.Several       = (*protocol)(nil)
 )
 
 var claimMillis, keepMillis any = fair.Claim.Milliseconds(), kind.TokenTTL(0)
@@ -86,13 +86,13 @@ func behind(owners []string, args ...any) []any {
 // Release is [kind.Lock.Release].
 func (p *protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
 
-// ReleaseRun is [kind.Queuer.ReleaseRun]. Permits are not handed on in runs.
+// ReleaseRun is [kind.Queuer.ReleaseRun]. Permits are not handed off in runs.
 func (p *protocol) ReleaseRun(owner string, others []string, publish string) lua.Call {
 	return p.call(lua.SemRelease, behind(others, owner, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
-// Leave is never called: see [backend.Check].
-func (p *protocol) Leave(owner string, _ time.Duration, publish string) lua.Call {
+// ReleaseAfter is never called: see [backend.Check].
+func (p *protocol) ReleaseAfter(owner string, _ time.Duration, publish string) lua.Call {
 	return p.Release(owner, publish)
 }
 

@@ -40,7 +40,7 @@ func TestSilenceIsToldInTime(t *testing.T) {
 	}
 	require.Zero(t, late(controls{}, silent))
 	require.Zero(t, late(controls{}, deaf(time.Minute)))
-	require.Greater(t, late(controls{without: &defence.Beside}, deaf(time.Minute)), time.Second,
+	require.Greater(t, late(controls{without: &defence.AsyncRenewal}, deaf(time.Minute)), time.Second,
 		"control: told after the server may have granted")
 }
 

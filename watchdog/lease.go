@@ -41,23 +41,23 @@ type Owner interface {
 // [Watchdog.Watch]; it must not be copied afterwards.
 type Lease struct {
 	guarded
-	until atomic.Int64 // the deadline, in nanoseconds, for those who look without the mutex
+	until atomic.Int64 // the deadline, in nanoseconds, for reads without the mutex
 }
 
 // guarded is what the watchdog's mutex guards.
 type guarded struct {
-	owner    Owner
-	length   time.Duration // for renewals to come
-	stands   time.Duration // the length that was confirmed last
-	renew    bool
-	deadline time.Duration // until when it is trusted. This and all moments as [Watchdog.now] counts them
-	sent     time.Duration // when the newest confirmed command was sent
-	backoff  time.Duration // the last one; 0 after a confirmation
-	life     uint64        // counts Watch, Forget and Rest: a verdict of an earlier life is not for this one
-	by       time.Duration // when it is to be renewed at the latest, once; 0: no such wish
-	after    time.Duration // when it is to be renewed, whatever is renewed before; 0: no such wish
-	attempt  uint64        // the newest one in this life; of older ones only Renewed and Gone count
-	place    [heaps]int    // in each heap, counted from 1; 0: not in it
+	owner     Owner
+	length    time.Duration // for renewals to come
+	confirmed time.Duration // the length that was confirmed last
+	renew     bool
+	deadline  time.Duration // until when it is trusted. This and all moments as [Watchdog.now] counts them
+	sent      time.Duration // when the newest confirmed command was sent
+	backoff   time.Duration // the last one; 0 after a confirmation
+	life      uint64        // counts Watch, Forget and Rest: a verdict of an earlier life does not count
+	by        time.Duration // the latest time of one more renewal; 0: none wanted
+	after     time.Duration // the time of one more renewal, whatever is renewed before; 0: none wanted
+	attempt   uint64        // the newest one in this life; of older ones only Renewed and Gone count
+	place     [heaps]int    // in each heap, counted from 1; 0: not in it
 }
 
 // over is the reason for which the lease is lost at its deadline.
@@ -71,11 +71,11 @@ func (l *Lease) over() error {
 // watched reports whether the lease is in a watchdog: every watched lease has a deadline.
 func (l *Lease) watched() bool { return l.place[ends] != 0 }
 
-// wished is when a lease is due, by its wishes, if its ordinary renewal is due at the given time.
-func (l *Lease) wished(at time.Duration) time.Duration {
-	for _, wish := range []time.Duration{l.by, l.after} {
-		if wish != 0 {
-			at = min(at, wish)
+// nextDue is when a lease is due, if its ordinary renewal is due at the given time.
+func (l *Lease) nextDue(at time.Duration) time.Duration {
+	for _, moment := range []time.Duration{l.by, l.after} {
+		if moment != 0 {
+			at = min(at, moment)
 		}
 	}
 	return at
@@ -83,7 +83,7 @@ func (l *Lease) wished(at time.Duration) time.Duration {
 
 // pace is the length by which renewals are timed. The length of a claim is shorter than the length
 // to come.
-func (l *Lease) pace() time.Duration { return min(l.length, l.stands) }
+func (l *Lease) pace() time.Duration { return min(l.length, l.confirmed) }
 
 const (
 	firstBackoff = 20 * time.Millisecond

@@ -54,7 +54,7 @@ func TestRenewByIsKept(t *testing.T) {
 // TestRenewByIsNotEarly: the renewal that was wished for does not come early to share another one's
 // batch.
 func TestRenewByIsNotEarly(t *testing.T) {
-	for _, off := range []controls{{}, {without: &defence.Wish}} {
+	for _, off := range []controls{{}, {without: &defence.RenewAt}} {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
 			var mu sync.Mutex // guards of
 			of := map[Owner][]time.Duration{}

@@ -33,7 +33,7 @@ func (w *Watchdog) run() {
 	}
 }
 
-// loss is a call of Lost that is to be made.
+// loss is a call of Lost that must be made.
 type loss struct {
 	owner  Owner
 	reason error
@@ -104,7 +104,7 @@ func (w *Watchdog) batchesLocked(now time.Duration) (batches []batch, looked int
 
 // earlyLocked is how early the renewal of a lease may come.
 func (w *Watchdog) earlyLocked(l *Lease) time.Duration {
-	if l.by != 0 || l.after != 0 { // the wish is for a moment, and not for one before it
+	if l.by != 0 || l.after != 0 { // a renewal at a moment must not come before it
 		return 0
 	}
 	return slack(l.pace())
@@ -139,7 +139,7 @@ func (w *Watchdog) sleepLocked(timer *time.Timer, now time.Duration) {
 	w.wake = next
 }
 
-// send renews a batch beside the clock, so that a server that is silent does not stop it.
+// send renews a batch in a goroutine of its own, so that a silent server does not stop the clock.
 func (w *Watchdog) send(b batch) {
 	w.group.Go(func() { w.renew(b) })
 }
@@ -193,7 +193,7 @@ func (w *Watchdog) call(batch []Renewal) {
 }
 
 // judge applies the verdicts of a batch, gives its place back, and returns the owners whose Lost
-// must be called, and what [Config.Judged] is to be told.
+// must be called, and the arguments for [Config.Judged].
 func (w *Watchdog) judge(lane any, batch []Renewal, sent time.Time) (gone []Owner, judged []Renewal, left []time.Duration) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -56,7 +56,7 @@ type Config struct {
 	// Judged is called with the renewals of a batch when their verdicts count, and how much of the trust
 	// in each lease was left at that moment: nothing, if its deadline had passed. Leases that were
 	// forgotten meanwhile are not among them. It is called without the mutex by the goroutine that called
-	// Renew, and must neither block nor keep the slices. nil: nobody wants to know.
+	// Renew, and must neither block nor keep the slices. nil: no call is made.
 	Judged func(batch []Renewal, left []time.Duration)
 	// MaxBatch is how many leases share a call of Renew at most. Default 500.
 	MaxBatch int
@@ -111,7 +111,7 @@ func (w *Watchdog) Claim(l *Lease, o Owner, sent time.Time, claim, length time.D
 	return w.watch(l, o, sent, claim, length, true)
 }
 
-func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.Duration, renew bool) bool {
+func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, ttl, length time.Duration, renew bool) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.stopped {
@@ -119,7 +119,7 @@ func (w *Watchdog) watch(l *Lease, o Owner, sent time.Time, stands, length time.
 	}
 	w.forgetLocked(l)
 	l.guarded = guarded{owner: o, length: length, renew: renew, deadline: never, sent: w.at(sent), life: l.life + 1}
-	w.confirmLocked(l, sent, stands)
+	w.confirmLocked(l, sent, ttl)
 	if !w.running {
 		w.running = true
 		w.group.Go(w.run)
@@ -137,11 +137,11 @@ func (w *Watchdog) confirmLocked(l *Lease, sent time.Time, length time.Duration)
 		w.put(&w.ends, l, deadline)
 	}
 	l.sent = max(l.sent, at) // confirmations overtake each other
-	l.stands = length
+	l.confirmed = length
 	l.backoff = 0
 	l.attempt++ // a failure of attempts under way does not matter any more
 	if l.renew {
-		w.put(&w.turns, l, l.wished(later(l.sent, l.pace()/3)))
+		w.put(&w.turns, l, l.nextDue(later(l.sent, l.pace()/3)))
 	}
 }
 
@@ -201,25 +201,25 @@ func (w *Watchdog) forgetLocked(l *Lease) {
 	l.life++
 }
 
-// RenewBy has a renewed lease renewed once after d at the latest, whatever is confirmed until then.
+// RenewBy makes a renewed lease be renewed once after d at the latest, whatever is confirmed until then.
 // An ordinary renewal before that counts. This renewal is not moved forward to share a batch with
 // others, because the event that it must follow may not be over then.
 func (w *Watchdog) RenewBy(l *Lease, d time.Duration) {
-	w.wish(l, func(now time.Duration) {
+	w.renewAt(l, func(now time.Duration) {
 		if l.by == 0 {
 			l.by = now + d
 		}
 	})
 }
 
-// RenewAfter has a renewed lease renewed once when d is over, even if it is renewed before, because
+// RenewAfter makes a renewed lease be renewed once when d is over, even if it is renewed before, because
 // the event that this renewal must follow is not over then. Of several such moments the last one
 // counts.
 func (w *Watchdog) RenewAfter(l *Lease, d time.Duration) {
-	w.wish(l, func(now time.Duration) { l.after = max(l.after, now+d) })
+	w.renewAt(l, func(now time.Duration) { l.after = max(l.after, now+d) })
 }
 
-func (w *Watchdog) wish(l *Lease, note func(now time.Duration)) {
+func (w *Watchdog) renewAt(l *Lease, note func(now time.Duration)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	i := l.place[turns] - 1
@@ -227,13 +227,13 @@ func (w *Watchdog) wish(l *Lease, note func(now time.Duration)) {
 		return
 	}
 	note(w.now())
-	if due := w.turns.entries[i].at; l.wished(due) < due {
-		w.put(&w.turns, l, l.wished(due))
+	if due := w.turns.entries[i].at; l.nextDue(due) < due {
+		w.put(&w.turns, l, l.nextDue(due))
 	}
 }
 
-// StopRenewing ends the renewal of a lease, which is watched on: it is lost at its deadline, unless
-// it is confirmed again. As after Forget, verdicts of renewals that are under way are ignored.
+// StopRenewing ends the renewal of a lease, but not the watch: it is lost at its deadline, unless it is
+// confirmed again. As after Forget, verdicts of renewals that are under way are ignored.
 func (w *Watchdog) StopRenewing(l *Lease) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,8 +253,7 @@ func (w *Watchdog) Deadline(l *Lease) time.Time {
 	return w.epoch.Add(l.deadline - w.sleptBy(w.clock.Now()))
 }
 
-// Reason is the reason for which a lease is lost when its deadline has passed: [ErrDeadline] or
-// [ErrEnded].
+// Reason is why a lease is lost when its deadline has passed: [ErrDeadline] or [ErrEnded].
 func (w *Watchdog) Reason(l *Lease) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -282,7 +281,7 @@ func (w *Watchdog) Expire(l *Lease) bool {
 	return true
 }
 
-// RenewNow has the renewed leases that match renewed now. It goes through all of them with the
+// RenewNow renews the matching renewed leases now. It goes through all of them with the
 // mutex held, so it is for rare events, and match must not call the watchdog.
 func (w *Watchdog) RenewNow(match func(Owner) bool) {
 	w.mu.Lock()

@@ -200,7 +200,7 @@ func TestDoctorDeadlocksHostile(t *testing.T) {
 	go func() {
 		defer close(done)
 		for n := uint64(1); stop.Err() == nil; n++ {
-			s := deadlock.Said{Client: client, Label: "evil\x1b[2J\u202e", Number: n, EveryMS: 100, Waits: []deadlock.Wait{{
+			s := deadlock.Published{Client: client, Label: "evil\x1b[2J\u202e", Number: n, EveryMS: 100, Waits: []deadlock.Wait{{
 				Lock: deadlock.Lock{Kind: "rlock", Name: name}, ID: 1, Owner: client + ":h2",
 				Holds: []deadlock.Hold{{Lock: deadlock.Lock{Kind: "rlock", Name: name}, Owner: client + ":h1", Token: 5}},
 			}}}

@@ -80,7 +80,7 @@ func (j *job) front() int {
 	return group
 }
 
-func (j *job) give(group int) { _ = unix.IoctlSetPointerInt(j.tty, unix.TIOCSPGRP, group) }
+func (j *job) setForeground(group int) { _ = unix.IoctlSetPointerInt(j.tty, unix.TIOCSPGRP, group) }
 
 // forward sends a signal to the group, also if it is stopped: then it does not see the signal until it goes on. One that
 // does not ask it to end waits for that.
@@ -116,7 +116,7 @@ func (j *job) resume() bool {
 	switch j.front() {
 	case j.own:
 		j.gave = true
-		j.give(j.group())
+		j.setForeground(j.group())
 	case j.group():
 	default:
 		return false
@@ -142,7 +142,7 @@ func (j *job) end() {
 	if j.tty >= 0 {
 		signal.Ignore(syscall.SIGTTOU)
 		if j.gave {
-			j.give(j.own)
+			j.setForeground(j.own)
 		}
 		signal.Reset(syscall.SIGTTOU)
 		_ = unix.Close(j.tty)

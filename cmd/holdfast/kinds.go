@@ -46,7 +46,7 @@ var lockKinds = []*lockKind{
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return rwlock.New(c, r.name).RLocker() })},
 	{"rw-write", "alone, before readers that come later", true,
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return rwlock.New(c, r.name) })},
-	{"semaphore", "so many at a time: --permits", false,
+	{"semaphore", "at most N holders at a time: --permits", false,
 		func(ctx context.Context, r *runner, opts []holdfast.Option) (*holdfast.Hold, error) {
 			return semaphore.New(r.clients[0], r.name, r.permits).Acquire(ctx, r.take, opts...)
 		}},

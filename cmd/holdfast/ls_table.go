@@ -102,7 +102,7 @@ func (t *table) end(stderr io.Writer) {
 	}
 	switch {
 	case t.locks == 0:
-		fmt.Fprintln(stderr, `No locks that anybody has or waits for. "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`)
+		fmt.Fprintln(stderr, `No locks held or waited for. "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`)
 	case t.bad > 0:
 		fmt.Fprintf(stderr, "%d locks, %d with a queue, %d look wrong: \"holdfast inspect NAME\" says why.\n", t.locks, t.waits, t.bad)
 	default:

@@ -27,14 +27,14 @@ func newDesk(pic *live.Picture, every time.Duration) *desk {
 	return &desk{pic: pic, every: every, now: make(chan struct{}, 1), jobs: make(chan func(context.Context) tea.Msg, 1)}
 }
 
-// beat tells the screen to show what there is now.
-type beat struct{}
+// refreshMsg tells the screen to show what there is now.
+type refreshMsg struct{}
 
 // run sends to the screen until the context ends.
 func (d *desk) run(ctx context.Context, send func(tea.Msg)) {
 	var all sync.WaitGroup
 	all.Go(func() { d.pic.Find(ctx) })
-	all.Go(func() { d.look(ctx, send) })
+	all.Go(func() { d.refresh(ctx, send) })
 	all.Go(func() {
 		for {
 			select {
@@ -48,14 +48,14 @@ func (d *desk) run(ctx context.Context, send func(tea.Msg)) {
 	all.Wait()
 }
 
-func (d *desk) look(ctx context.Context, send func(tea.Msg)) {
+func (d *desk) refresh(ctx context.Context, send func(tea.Msg)) {
 	const soon = 50 * time.Millisecond // at the beginning, until there is something to look at
 	for ctx.Err() == nil {
 		keys := d.want.Load()
 		if keys != nil && !d.paused.Load() {
 			_ = d.pic.Look(ctx, *keys) // the status has the error
 		}
-		send(beat{})
+		send(refreshMsg{})
 		pause := d.every
 		if keys == nil {
 			pause = min(pause, soon)

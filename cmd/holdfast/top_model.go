@@ -65,7 +65,7 @@ func (m *topModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case tea.WindowSizeMsg:
 		m.width, m.height = max(msg.Width, 1), max(msg.Height, 1)
 		moved = true
-	case beat:
+	case refreshMsg:
 		m.now = time.Now()
 		m.refresh(false)
 		if m.detail != nil && !m.desk.paused.Load() {

@@ -153,13 +153,13 @@ func (m *topModel) body() []string {
 		lines = clip(m.empty(), room)
 	}
 	if m.detail != nil {
-		lines = m.beside(lines, clip(m.detail.lines(paneWidth, m.table.colour), room))
+		lines = m.joinColumns(lines, clip(m.detail.lines(paneWidth, m.table.colour), room))
 	}
 	return lines
 }
 
-// beside puts the pane to the right of the list.
-func (m *topModel) beside(list, pane []string) []string {
+// joinColumns puts the pane to the right of the list.
+func (m *topModel) joinColumns(list, pane []string) []string {
 	left := m.listWidth()
 	for len(list) < len(pane) {
 		list = append(list, "")
@@ -188,7 +188,7 @@ func (m *topModel) empty() []string {
 	case m.status.Listed.IsZero():
 		return []string{"Looking for locks…"}
 	}
-	return wrap("No locks that anybody has or waits for.", m.width)
+	return wrap("No locks held or waited for.", m.width)
 }
 
 // foot is what was said last, or asked, or what keys there are.

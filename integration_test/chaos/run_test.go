@@ -29,7 +29,7 @@ type work struct {
 	Kinds   []history.Family // of the locks in place of that; so many actors of each process use each
 	Staying int              // one lock in so many stays taken for a while; 0: none
 	Keeping int              // one lock in so many is kept by its process after the unlock; 0: none
-	Alone   bool             // quorum locks are not handed on within a process
+	Alone   bool             // quorum locks are not handed off within a process
 	Without []string         // defences that are switched off
 }
 

@@ -286,14 +286,14 @@ func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
 	return rlock.New(kindtest.NewClient(l, rdb, opts), name)
 }
 
-// look has a holder ask the server, instead of handing the lock on at once: it waits until that
+// look has a holder ask the server, instead of handing the lock off at once: it waits until that
 // time is over.
 func (l *lab) look() {
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
 	require.True(l, redistest.Within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
 }
 
-// A lock that is handed on within a client is as good as one from the server.
+// A lock that is handed off within a client is as good as one from the server.
 var handOffDefences = []proof{
 	{
 		name: "pass outranks renewals", fault: "a renewal finds what pass has released, whose reply is late",

@@ -175,7 +175,7 @@ const (
 	queued = "; 1: lock left @90-200" // in another client
 )
 
-// TestKept: what was handed on to one who waited is not counted.
+// TestKept: what was handed off to one who waited is not counted.
 func TestKept(t *testing.T) {
 	for _, c := range []struct {
 		is, was string

@@ -46,7 +46,7 @@ type moreStory struct {
 	run  func(s *story)
 }
 
-// chain: goroutines of one client hand the lock on among them for as long as a thread of Redisson's
+// chain: goroutines of one client hand the lock off among them for as long as a thread of Redisson's
 // wants it too, and that gets its turn again and again.
 func chain(s *story) {
 	j := s.thread(0)

@@ -179,7 +179,7 @@ func (w *World) home(number int) func(*rand.Rand) string {
 func (w *World) actor(c *holdfast.Client, ledger *workload.Ledger, number int) workload.Config {
 	granted := &w.granted
 	if w.Fair {
-		granted = nil // nothing is handed on
+		granted = nil // nothing is handed off
 	}
 	leases, plain := []time.Duration{0, 0, w.Lease / 2, w.Lease / 7}, 6
 	if half := w.Lease / 2; w.Alike { // and extended to twice that

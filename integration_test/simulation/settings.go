@@ -18,7 +18,7 @@ type Settings struct {
 	Clients int            // at one time
 	Actors  int            // goroutines of each client
 	Names   int            // locks at one time; new ones every Lease or so
-	Alike   bool           // nearly all holds have the same lease, or it would not be handed on
+	Alike   bool           // nearly all holds have the same lease, or it would not be handed off
 	Many    int            // locks that one owner of every third client holds now and then, all at once; 0: none does
 	Permits int            // of each semaphore
 	Staying int            // one lock in so many stays taken for a while, whenever it is unlocked; 0: none
@@ -134,7 +134,7 @@ func drawOf(seed uint64, kind history.Family) Settings {
 		s.other(seed)
 		return s
 	}
-	if !fair && rng.IntN(2) == 0 { // a crowd in each of few clients: the lock is handed on there
+	if !fair && rng.IntN(2) == 0 { // a crowd in each of few clients: the lock is handed off there
 		s.Clients, s.Names, s.Actors = 1+rng.IntN(2), 1, 3+rng.IntN(4)
 		s.Hold, s.Think, s.Alike = min(s.Hold, lease/8), min(s.Think, lease/2), true
 	}

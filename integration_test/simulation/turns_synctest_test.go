@@ -46,11 +46,11 @@ func TestTurns(t *testing.T) {
 		contest
 	}{
 		{"others are looked for", &defence.Look, contest{near: 1, away: little, turns: 5, most: 100}},
-		{"others are let go first", &defence.LetGo, contest{near: 1, away: little, turns: 5, most: 100}},
+		{"others are let go first", &defence.YieldTurn, contest{near: 1, away: little, turns: 5, most: 100}},
 		{"clients take turns", &defence.Turns, contest{near: 3, away: little, turns: 5, most: 300}},
 		{"head starts", &defence.HeadStart, contest{near: 1, away: far, turns: 5, most: 700}},
 		{"all keep to head starts", &defence.HeadStart, contest{near: 3, away: far, turns: 5, most: 700}},
-		{"one grant or two beside Redisson", &defence.Guests, contest{near: 1, away: little, guest: true, turns: 40, most: 100}},
+		{"one grant or two beside Redisson", &defence.RedissonTurns, contest{near: 1, away: little, guest: true, turns: 40, most: 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			with := c.run(t)

@@ -96,7 +96,7 @@ func TestLive(t *testing.T) {
 	require.NoError(t, late.Unlock(t.Context()))
 	b.until("!document.querySelector('#rows').innerText.includes('orders:43')")
 	require.NoError(t, h.Unlock(t.Context()))
-	b.reads("#head", "No locks that anybody has or waits for.")
+	b.reads("#head", "No locks held or waited for.")
 	b.until("document.querySelectorAll('#rows tr').length === 0")
 	require.True(t, b.is("window.stays"), "the page was not loaded again")
 }
@@ -145,7 +145,7 @@ func TestFilterAndDetail(t *testing.T) {
 	require.NoError(t, client.Close(t.Context()))
 	b.reads("#body", "Somebody had within the last hour")
 	b.click("header a")
-	b.reads("#head", "No locks that anybody has or waits for.")
+	b.reads("#head", "No locks held or waited for.")
 }
 
 // TestForceInTheBrowser: from the list to the end of a hold, with a confirmation; and a grant that is
@@ -277,7 +277,7 @@ func TestServerGoesAndComes(t *testing.T) {
 	b.reads("#head", "What you see is of")
 	b.reads("#rows", "orders:42")
 	srv.Restart()
-	b.reads("#head", "No locks that anybody has or waits for.")
+	b.reads("#head", "No locks held or waited for.")
 	require.NotContains(t, b.text("#head"), "No answer")
 	set()
 	b.reads("#rows", "orders:42")

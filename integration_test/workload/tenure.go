@@ -120,7 +120,7 @@ func (t *tenure) unlock(ctx context.Context, i int) {
 
 // Granted notes, by its Hook, which tokens the server granted plain locks with, and
 // which owners asked masters for their votes. A grant with another token was none of the servers',
-// nor was a second one to such an owner: the lock was handed on within the client. The zero value
+// nor was a second one to such an owner: the lock was handed off within the client. The zero value
 // is ready, and may be shared by clients.
 type Granted struct {
 	mu     sync.Mutex // guards the rest

@@ -8,41 +8,40 @@ import (
 
 // Step is one wait of a circle.
 type Step struct {
-	Said *Said // of its client
-	Wait *Wait
-	Has  *Hold // what the step before waits for; of the first step: what the last one does
+	Published *Published // the text of its client
+	Wait      *Wait
+	Has       *Hold // the hold that the step before waits for; the last step waits for that of the first
 }
 
-// Circle is a circle of waits: each waits for what the next one has, the last one for what the first one
-// has.
+// Circle is a circle of waits: each waits for a hold of the next one, and the last one for a hold of the first.
 type Circle []Step
 
-// excludes reports whether a wait cannot end while the hold lasts. Kinds are not compared: those that
-// share a name exclude each other, too.
+// excludes reports whether a wait cannot end while the hold lasts. Kinds are not compared: kinds that share a
+// name exclude each other, too.
 func excludes(h *Hold, w *Wait) bool {
 	return h.Name == w.Name && h.Several == w.Several && !(h.Reading && w.Reading) && h.Owner != w.Owner
 }
 
-// at is a name as an index has it.
+// at is a name, as the key of an index.
 type at struct {
 	name    string
 	several int
 }
 
-// Graph is what clients say at about one time.
+// Graph has what clients have published at about one time.
 type Graph struct {
 	steps []Step // without Has
 	holds map[at][]held
 }
 
-// held is who has something with that name.
+// held is a hold of a name, and the step whose caller has it.
 type held struct {
 	step int
 	hold *Hold
 }
 
-// NewGraph makes it. What a client says is not copied.
-func NewGraph(all ...*Said) *Graph {
+// NewGraph makes a graph. The texts are not copied.
+func NewGraph(all ...*Published) *Graph {
 	g := &Graph{holds: make(map[at][]held)}
 	for _, s := range all {
 		for i := range s.Waits {
@@ -52,19 +51,19 @@ func NewGraph(all ...*Said) *Graph {
 				key := at{h.Name, h.Several}
 				g.holds[key] = append(g.holds[key], held{len(g.steps), h})
 			}
-			g.steps = append(g.steps, Step{Said: s, Wait: w})
+			g.steps = append(g.steps, Step{Published: s, Wait: w})
 		}
 	}
 	return g
 }
 
-// Circles returns circles, each once, so that every wait of a client is in one of them that is in any; of
-// all clients if that is empty. Each begins with the wait for which it was found, and is as short as one
-// with that wait can be.
+// Circles returns circles, each once. Every wait of the client that is in any circle is in one of these; an empty
+// client means all clients. Each circle begins with the wait for which it was found, and no circle with that
+// wait is shorter.
 func (g *Graph) Circles(client string) (all []Circle) {
 	known, in := map[string]bool{}, map[*Wait]bool{}
 	for i, s := range g.steps {
-		if client != "" && s.Said.Client != client || in[s.Wait] {
+		if client != "" && s.Published.Client != client || in[s.Wait] {
 			continue
 		}
 		c := g.through(i)
@@ -82,7 +81,7 @@ func (g *Graph) Circles(client string) (all []Circle) {
 	return all
 }
 
-// through looks for a shortest circle through one wait, breadth first; nil if it is in none.
+// through finds a shortest circle through one wait, breadth first; nil if there is none.
 func (g *Graph) through(start int) Circle {
 	type came struct {
 		from int
@@ -93,9 +92,9 @@ func (g *Graph) through(start int) Circle {
 		at := todo[0]
 		for _, next := range g.next(at) {
 			if next.step == start {
-				c := Circle{{g.steps[start].Said, g.steps[start].Wait, next.hold}}
+				c := Circle{{g.steps[start].Published, g.steps[start].Wait, next.hold}}
 				for i := at; i != start; i = back[i].from {
-					c = slices.Insert(c, 1, Step{g.steps[i].Said, g.steps[i].Wait, back[i].has})
+					c = slices.Insert(c, 1, Step{g.steps[i].Published, g.steps[i].Wait, back[i].has})
 				}
 				return c
 			}
@@ -108,7 +107,7 @@ func (g *Graph) through(start int) Circle {
 	return nil
 }
 
-// next are the waits whose callers have what one waits for.
+// next returns the waits whose callers hold what wait i waits for.
 func (g *Graph) next(i int) (list []held) {
 	w := g.steps[i].Wait
 	for _, h := range g.holds[at{w.Name, w.Several}] {
@@ -123,42 +122,41 @@ func (g *Graph) next(i int) (list []held) {
 func (c Circle) key() string {
 	parts := make([]string, len(c))
 	for i, s := range c {
-		parts[i] = fmt.Sprintf("%q %d %q %q %d", s.Said.Client, s.Wait.ID, s.Has.Name, s.Has.Owner, s.Has.Token)
+		parts[i] = fmt.Sprintf("%q %d %q %q %d", s.Published.Client, s.Wait.ID, s.Has.Name, s.Has.Owner, s.Has.Token)
 	}
 	slices.Sort(parts)
 	return strings.Join(parts, "\n")
 }
 
-// Text is the circle for people, without its first words: who has what and waits for what.
+// Text describes the circle for people: what each client has, and what it waits for.
 func (c Circle) Text() string {
 	parts := make([]string, len(c))
 	for i, s := range c {
-		who := s.Said.Client
-		if s.Said.Label != "" {
-			who += " (" + s.Said.Label + ")"
+		who := s.Published.Client
+		if s.Published.Label != "" {
+			who += " (" + s.Published.Label + ")"
 		}
 		parts[i] = fmt.Sprintf("%s has %q and has waited %v for %q", who, s.Has.Name, s.Wait.Waited(), s.Wait.Name)
 	}
 	return strings.Join(parts, "; ")
 }
 
-// Watch remembers circles from one look to the next.
+// Watch remembers circles from one check to the next.
 type Watch struct {
 	known map[string]*sighting
 }
 
-// sighting is when a circle was seen first: by the numbers of the texts.
+// sighting is when a circle was first seen, by the numbers of the texts.
 type sighting struct {
-	numbers map[string]uint64
-	told    bool
+	numbers  map[string]uint64
+	reported bool
 }
 
-// See takes the circles of one look, and returns those that are certain now, each once for as long as it
-// is seen in each look.
+// See takes the circles of one check, and returns those that are certain now, each once for as long as every
+// check sees it.
 //
-// The text of a client that was read in the first look has a number n. One with the next number may have
-// been made before that look, and written after it. One with the number after that was made when one with
-// the next number had been written, and so after that look.
+// Let n be the number of a client's text in the first check. Text n+1 may have been made before that check, and
+// written after it. Text n+2 was made after text n+1 had been written, and so after that check.
 func (w *Watch) See(circles []Circle) (certain []Circle) {
 	now := make(map[string]*sighting, len(circles))
 	for _, c := range circles {
@@ -167,13 +165,13 @@ func (w *Watch) See(circles []Circle) (certain []Circle) {
 		if s == nil {
 			s = &sighting{numbers: make(map[string]uint64)}
 			for _, step := range c {
-				s.numbers[step.Said.Client] = step.Said.Number
+				s.numbers[step.Published.Client] = step.Published.Number
 			}
 		}
 		now[key] = s
-		later := !slices.ContainsFunc(c, func(step Step) bool { return step.Said.Number < s.numbers[step.Said.Client]+2 })
-		if later && !s.told {
-			s.told = true
+		later := !slices.ContainsFunc(c, func(step Step) bool { return step.Published.Number < s.numbers[step.Published.Client]+2 })
+		if later && !s.reported {
+			s.reported = true
 			certain = append(certain, c)
 		}
 	}
@@ -184,7 +182,7 @@ func (w *Watch) See(circles []Circle) (certain []Circle) {
 // Doubted reports whether a circle was seen that is not certain yet.
 func (w *Watch) Doubted() bool {
 	for _, s := range w.known {
-		if !s.told {
+		if !s.reported {
 			return true
 		}
 	}

@@ -14,8 +14,8 @@ import (
 func TestMain(m *testing.M) { leak.Main(m) }
 
 // says is what a client says in one text: waits as "has>wants".
-func says(client string, number uint64, waits ...string) *Said {
-	s := &Said{Client: client, Number: number}
+func says(client string, number uint64, waits ...string) *Published {
+	s := &Published{Client: client, Number: number}
 	for i, wait := range waits {
 		has, wants, _ := strings.Cut(wait, ">")
 		w := Wait{Lock: Lock{Name: wants}, ID: uint64(i + 1), Owner: client + ":h1", Holds: []Hold{}} //nolint:gosec // few
@@ -33,27 +33,27 @@ func says(client string, number uint64, waits ...string) *Said {
 func shown(c Circle) string {
 	var parts []string
 	for _, s := range c {
-		parts = append(parts, s.Said.Client+":"+s.Has.Name)
+		parts = append(parts, s.Published.Client+":"+s.Has.Name)
 	}
 	return strings.Join(parts, " ")
 }
 
 func TestCircles(t *testing.T) {
 	for _, test := range []struct {
-		said []*Said
+		said []*Published
 		want []string
 	}{
 		{nil, nil},
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "y>x")}, []string{"a:x b:y"}},
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "y>z"), says("c", 1, "z>x")}, []string{"a:x b:y c:z"}},
-		{[]*Said{says("a", 1, "x>y", "p>q"), says("b", 1, "y>x", "q>p")}, []string{"a:x b:y", "a:p b:q"}},
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "y>z")}, nil},                                        // a chain
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "z>x")}, nil},                                        // from one to the other
-		{[]*Said{says("a", 1, "x>x")}, nil},                                                             // an owner re-enters
-		{[]*Said{says("a", 1, "r:x>r:y"), says("b", 1, "r:y>r:x")}, nil},                                // readers
-		{[]*Said{says("a", 1, "r:x>y"), says("b", 1, "r:y>x")}, []string{"a:x b:y"}},                    // who want to write
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "y w>x"), says("c", 1, "v>w")}, []string{"a:x b:y"}}, // c is behind it, and not in it
-		{[]*Said{says("a", 1, "x>y"), says("b", 1, "y>z"), says("c", 1, "z>x y"), says("d", 1, "y>x")}, []string{"a:x d:y"}},
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "y>x")}, []string{"a:x b:y"}},
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "y>z"), says("c", 1, "z>x")}, []string{"a:x b:y c:z"}},
+		{[]*Published{says("a", 1, "x>y", "p>q"), says("b", 1, "y>x", "q>p")}, []string{"a:x b:y", "a:p b:q"}},
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "y>z")}, nil},                                        // a chain
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "z>x")}, nil},                                        // from one to the other
+		{[]*Published{says("a", 1, "x>x")}, nil},                                                             // an owner re-enters
+		{[]*Published{says("a", 1, "r:x>r:y"), says("b", 1, "r:y>r:x")}, nil},                                // readers
+		{[]*Published{says("a", 1, "r:x>y"), says("b", 1, "r:y>x")}, []string{"a:x b:y"}},                    // who want to write
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "y w>x"), says("c", 1, "v>w")}, []string{"a:x b:y"}}, // c is behind it, and not in it
+		{[]*Published{says("a", 1, "x>y"), says("b", 1, "y>z"), says("c", 1, "z>x y"), says("d", 1, "y>x")}, []string{"a:x d:y"}},
 	} {
 		var got []string
 		for _, c := range NewGraph(test.said...).Circles("") {
@@ -87,7 +87,7 @@ func TestSeveralMasters(t *testing.T) {
 func TestSeenTwice(t *testing.T) {
 	var w Watch
 	old, late := says("a", 5, "x>y"), says("b", 1, "y>x")
-	look := func(all ...*Said) []Circle { return w.See(NewGraph(all...).Circles("")) }
+	look := func(all ...*Published) []Circle { return w.See(NewGraph(all...).Circles("")) }
 	require.Len(t, NewGraph(old, late).Circles(""), 1, "control: the two moments show a circle")
 	require.Empty(t, look(old, late))
 	late = says("b", 3, "y>x")
@@ -146,7 +146,7 @@ func TestText(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, want, back.EveryMS)
 	}
-	many := &Said{Client: "a"}
+	many := &Published{Client: "a"}
 	for i := range MostWaits {
 		many.Waits = append(many.Waits, Wait{Lock: Lock{Name: strings.Repeat("n", 5000)}, ID: uint64(i)}) //nolint:gosec // few
 	}

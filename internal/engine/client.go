@@ -178,7 +178,7 @@ func (c *Client) Leave(locks int, why error) {
 }
 
 // isIdle reports whether the client neither holds nor waits.
-func (c *Client) isIdle() bool { return c.watch.Idle() && !c.dogs.busy() }
+func (c *Client) isIdle() bool { return c.watch.IsEmpty() && !c.dogs.busy() }
 
 // labelOf is the label of an owner's client, as far as that is known.
 func (c *Client) labelOf(owner string) string {

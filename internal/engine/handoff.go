@@ -47,7 +47,7 @@ func (g *grant) ahead(deadline time.Time) time.Duration {
 func (g *grant) handOff() bool {
 	b, t := g.base, g.tenure
 	deadline := b.Dog.Deadline(&t.watch)
-	if !b.Client.queue.Hand(b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
+	if !b.Client.queue.HandOff(b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()

@@ -58,9 +58,9 @@ func (b *Lock) Beside(clients []*Client) {
 
 // show publishes the labels of the clients whose servers grant the lock.
 func (b *Lock) show() {
-	b.Client.label.Show()
+	b.Client.label.Publish()
 	for _, c := range b.beside {
-		c.label.Show()
+		c.label.Publish()
 	}
 }
 

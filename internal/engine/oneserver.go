@@ -21,15 +21,15 @@ type oneServer struct {
 	base     *Lock
 	client   *Client
 	protocol kind.Protocol
-	hander   kind.Hander // the protocol, if its holders hand the lock to others of this client
-	places   kind.Places // of waiters, at the server
+	hander   kind.HandOffProtocol // the protocol, if its holders hand the lock to others of this client
+	places   kind.Places          // of waiters, at the server
 }
 
 var _ Backend = (*oneServer)(nil)
 
 func newOneServer(b *Lock, p kind.Protocol) Backend {
 	s := &oneServer{base: b, client: b.Client, protocol: p, places: kind.NoPlaces}
-	s.hander, _ = p.(kind.Hander)
+	s.hander, _ = p.(kind.HandOffProtocol)
 	if q, ok := p.(kind.Placer); ok {
 		s.places = q.Places()
 	}
@@ -38,7 +38,7 @@ func newOneServer(b *Lock, p kind.Protocol) Backend {
 
 // Traits is [Backend.Traits].
 func (s *oneServer) Traits() Traits {
-	_, recalls := s.protocol.(kind.Recaller)
+	_, recalls := s.protocol.(kind.Callable)
 	_, sided := s.protocol.(kind.Sided)
 	_, strings := s.protocol.(kind.Neighbour)
 	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided, Strings: strings}
@@ -46,7 +46,7 @@ func (s *oneServer) Traits() Traits {
 
 // Calls is [Recaller.Calls].
 func (s *oneServer) Calls(l pubsub.Listener) interface{ Close() } {
-	return s.client.hub.Listen(s.protocol.(kind.Recaller).Mailbox(s.client.id), l)
+	return s.client.hub.Listen(s.protocol.(kind.Callable).CallChannel(s.client.id), l)
 }
 
 // Check is [Backend.Check].
@@ -154,7 +154,7 @@ func (f *field) Pass(ctx context.Context, budget remote.SharedBudget, lease time
 	s := f.server
 	return f.Passed(func() remote.Outcome {
 		return f.believed(ctx, budget, s.detached(ctx, budget, func(bool) lua.Call {
-			return s.hander.Pass(f.id, lease, tokens, s.client.server.Publish)
+			return s.hander.KeepOrRelease(f.id, lease, tokens, s.client.server.Publish)
 		}))
 	})
 }
@@ -186,7 +186,7 @@ func (f *field) Release(ctx context.Context, budget remote.SharedBudget, rest fu
 func (f *field) farewell(rest time.Duration) lua.Call {
 	s := f.server
 	if rest > 0 {
-		return s.protocol.Leave(f.id, rest, s.client.server.Publish)
+		return s.protocol.ReleaseAfter(f.id, rest, s.client.server.Publish)
 	}
 	if served := f.allServed(); len(served) > 0 {
 		return s.protocol.(kind.Queuer).ReleaseRun(f.id, served, s.client.server.Publish)

@@ -100,14 +100,14 @@ func Unheard(b *Lock, refused string) error {
 // learns of the loss before it takes the lock again. Nobody misses a call that fails: the next renewal
 // tells the same.
 func (b *Lock) recall(ctx context.Context, owner string) {
-	p, recalls := b.wire.(kind.Recaller)
+	p, recalls := b.wire.(kind.Callable)
 	client, command := remote.Called(owner)
 	if !recalls || client == "" {
 		return
 	}
 	ctx, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), b.Client.session.Budget(), remote.ErrBudget)
 	defer cancel()
-	_ = b.Client.rdb.Do(ctx, command, p.Mailbox(client), "1").Err()
+	_ = b.Client.rdb.Do(ctx, command, p.CallChannel(client), "1").Err()
 }
 
 // What a kind that is made of other locks has to know of them. It sees them as users do, so it asks

@@ -16,7 +16,7 @@ var (
 	ErrNotAcquired   = errors.New("not acquired")
 	ErrUnavailable   = errors.New("unavailable")
 	ErrLost          = errors.New("lock lost")
-	ErrReleased      = errors.New("lock released")
+	ErrReleased      = errors.New("already unlocked")
 	ErrClosed        = errors.New("client closed")
 	ErrUncertain     = errors.New("outcome unknown")
 	ErrNotReplicated = errors.New("not replicated")
@@ -54,13 +54,13 @@ func Text(kind, op, name string, why error) string {
 	return fmt.Sprintf("%s: %s %s: %s", kind, op, printable.Quote(name), printable.Line(why.Error()))
 }
 
-// Unasked is that a context had ended before anything was asked: its cause, and no word of a lock or of
-// a server.
+// Unasked is the error of a call whose context had ended before a command was sent: the context's cause, and
+// nothing about a lock or a server.
 func Unasked(cause error) error { return notAsked{cause} }
 
 type notAsked struct{ cause error }
 
-func (u notAsked) Error() string { return printable.Line("nothing was asked: " + u.cause.Error()) }
+func (u notAsked) Error() string { return printable.Line("not sent: " + u.cause.Error()) }
 func (u notAsked) Unwrap() error { return u.cause }
 
 // Invalid is an [ErrInvalid] that says which argument, and the remedy.

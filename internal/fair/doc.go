@@ -1,16 +1,16 @@
-// Package fair is what kinds share whose waiters have places in a queue at the server: it asks for
-// the places, keeps them, and hears of grants. Package fairlock says what such a queue promises.
+// Package fair serves the kinds whose waiters have places in a queue at the server: it asks for the
+// places, keeps them, and receives the grants. Package fairlock says what such a queue promises.
 // Redisson's waiters may stand in it too.
 //
-// Who leaves gives its place back, at once and with all others who left meanwhile: one script for a hundred of them.
-// That word comes half a round trip late, and the word of a grant takes as long. So a caller who is known to leave soon
-// has a place that ends a round trip before it does, see PlaceFor in package engine. (Otherwise, where the waits of all
-// are a few round trips, the one in front at the server has always left when it is granted the lock.)
+// A waiter that leaves gives its place back at once. One script gives back the places of a hundred waiters that leave
+// together. The server learns of this half a round trip late, and a grant takes as long to arrive. So the place of a
+// caller that is known to leave soon ends a round trip before the wait does, see PlaceFor in package engine. (Otherwise,
+// if all callers wait for a few round trips only, the first in the queue has always left when it is granted the lock.)
 //
-// A kind makes its locks with [NewLock]. It may bring scripts of its own, as long as they reply what
-// those of [Protocol] do.
+// A kind makes its locks with [NewLock]. It may bring scripts of its own, if they reply what those of
+// [Protocol] do.
 //
 // # Not promised
 //
-// Anything to anybody outside this module.
+// A stable API: only this module imports this package.
 package fair

@@ -20,9 +20,9 @@ const (
 	longestPlace = 24 * time.Hour
 )
 
-// Queuer is the protocol of a kind with such a queue. [Protocol] is one. A kind that brings scripts of
-// its own has one that embeds it.
-type Queuer interface {
+// QueueProtocol is the protocol of a kind with such a queue. [Protocol] is one. A kind with scripts of
+// its own embeds it.
+type QueueProtocol interface {
 	kind.Queuer
 	// Mailbox, Join and Poll are those of [Protocol].
 	Mailbox(of string) string
@@ -30,7 +30,7 @@ type Queuer interface {
 	Poll(client, publish string, waiting []Waiting) lua.Call
 }
 
-// Waiting is a place that a poll looks after: whose it is, and for how long it is of use from now on.
+// Waiting is a place that a poll keeps: its owner, and for how long from now on it is of use.
 type Waiting struct {
 	Owner string
 	Use   time.Duration
@@ -46,7 +46,7 @@ type Protocol struct {
 	boxes                                  kind.Boxes
 }
 
-var _ Queuer = (*Protocol)(nil)
+var _ QueueProtocol = (*Protocol)(nil)
 
 // places is the result of [kind.Queuer.Places].
 var places = kind.Places{Longest: longestPlace, Refusal: lua.Reply.QueueRefusal, Clock: true}
@@ -67,7 +67,7 @@ var (
 	keepMillis any = kind.TokenTTL(0)
 )
 
-// Behind puts places behind some arguments: in front of those that count for the same time, how long that is.
+// Behind appends places to some arguments. Before the places that count for the same time stands that time.
 func Behind(waiting []Waiting, args ...any) []any {
 	var last any
 	for _, w := range waiting {
@@ -79,7 +79,7 @@ func Behind(waiting []Waiting, args ...any) []any {
 	return args
 }
 
-// PlaceMillis is for how long a place is to count that is of use for so long, in milliseconds.
+// PlaceMillis is how long a place counts, in milliseconds, if it is of use for so long.
 func PlaceMillis(use time.Duration) any {
 	switch {
 	case use <= 0:
@@ -115,7 +115,7 @@ func (p *Protocol) Acquire(a kind.Ask) lua.Call {
 		a.Owner, lease, ttl, kind.Flag(a.Again), PlaceMillis(a.Place), claimMillis, kind.Publish(a.Publish), a.Until)
 }
 
-// Join asks for places for waiters who have none yet. See fair_join.lua.
+// Join asks for places for waiters that have none yet. See fair_join.lua.
 func (p *Protocol) Join(owners []string, place time.Duration, publish string, until int64) lua.Call {
 	args := make([]any, 0, 10+len(owners))
 	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, PlaceMillis(place), until, claimMillis,
@@ -145,8 +145,8 @@ func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua
 	return lua.FairRelease.Call(args...)
 }
 
-// Leave is [kind.Lock.Leave].
-func (p *Protocol) Leave(owner string, rest time.Duration, publish string) lua.Call {
+// ReleaseAfter is [kind.Lock.Leave].
+func (p *Protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.LeaveQueue.Call(p.name, p.channel, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
 }
 

@@ -2,8 +2,8 @@ package fair
 
 import "github.com/holdfast-go/holdfast/internal/engine"
 
-// run are waiters of this client that stand directly behind each other in the queue, and have the
-// lock one after another, see lua/part/queue.lua. The one who has the lock uses it.
+// run has waiters of this client that stand directly behind each other in the queue, and get the lock
+// one after another, see lua/part/queue.lua. The waiter that has the lock uses the run.
 type run struct {
 	list *waitlist
 	next []string // owners without their client
@@ -12,7 +12,7 @@ type run struct {
 
 var _ engine.Run = (*run)(nil)
 
-// runOf returns nil if there is nobody in the run.
+// runOf returns nil if the run is empty.
 func (l *waitlist) runOf(next []string) engine.Run {
 	if len(next) == 0 {
 		return nil
@@ -23,16 +23,16 @@ func (l *waitlist) runOf(next []string) engine.Run {
 // Len is [engine.Run.Len].
 func (r *run) Len() int { return r.size }
 
-// Next is [engine.Run.Next]. Who has left is passed over: it has given its place back, or does so.
-// The run ends before a waiter of which a question is under way, or that has an answer. It would
-// ask for a place that it needs no more. It keeps its place, and the release hands the lock to it.
-func (r *run) Next(give func(*engine.Acquisition) bool) bool {
+// Next is [engine.Run.Next]. It skips waiters that have left: they give their places back themselves.
+// The run ends before a waiter that has a request under way, or an answer: it would ask for a place that
+// it no longer needs. It keeps its place, and the release hands the lock to it.
+func (r *run) Next(handOff func(*engine.Acquisition) bool) bool {
 	for len(r.next) > 0 {
 		p := r.list.waiter(r.list.lists.client.ID() + ":" + r.next[0])
-		r.next = r.next[1:] // before the lock is given: then the run is another's
+		r.next = r.next[1:] // before the hand-off: then the run belongs to another waiter
 		// (Without the mutex: this calls the caller's context.)
 		if p != nil && p.acquisition.Over() == nil {
-			return p.give(give)
+			return p.handOff(handOff)
 		}
 	}
 	return false
@@ -45,24 +45,24 @@ func (l *waitlist) waiter(owner string) *waiter {
 	return l.waiters[owner]
 }
 
-// give hands the lock to a waiter, if that can take it.
-func (p *waiter) give(give func(*engine.Acquisition) bool) bool {
+// handOff hands the lock to a waiter, if the waiter can take it.
+func (p *waiter) handOff(handOff func(*engine.Acquisition) bool) bool {
 	l := p.list
 	l.lists.mu.Lock()
 	defer l.lists.mu.Unlock()
-	ready := l.waiters[p.owner] == p && p.asking == nil && p.result == nil && p.handed == nil && !p.taking &&
-		!p.entering && !p.given
-	if !ready || !give(p.acquisition) {
+	ready := l.waiters[p.owner] == p && p.request == nil && p.result == nil && p.granted == nil && !p.taking &&
+		!p.entering && !p.takenOver
+	if !ready || !handOff(p.acquisition) {
 		return false
 	}
-	p.given = true
+	p.takenOver = true
 	p.wakeLocked()
 	return true
 }
 
-// isGiven reports whether a run has handed the lock on to the waiter.
-func (p *waiter) isGiven() bool {
+// isTakenOver reports whether a run has handed the lock off to the waiter.
+func (p *waiter) isTakenOver() bool {
 	p.list.lists.mu.Lock()
 	defer p.list.lists.mu.Unlock()
-	return p.given
+	return p.takenOver
 }

@@ -9,14 +9,14 @@ import (
 type server struct {
 	engine.Backend
 	base     *engine.Lock
-	protocol Queuer
+	protocol QueueProtocol
 	lists    *waitlists
 }
 
 var _ engine.Waiter = (*server)(nil)
 
 // NewLock makes a lock. Errors in the arguments are returned by the first operation.
-func NewLock(c *engine.Client, p Queuer, opts ...engine.Option) *engine.Lock {
+func NewLock(c *engine.Client, p QueueProtocol, opts ...engine.Option) *engine.Lock {
 	b := engine.NewLock(c, p, opts...)
 	if b.Err == nil {
 		b.Use(&server{b.Backend(), b, p, waitlistsOf(c)})
@@ -41,7 +41,7 @@ func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
 // for listenFor. Until then it asks only for the lock.
 func (s *server) Join(a *engine.Acquisition) engine.Place {
 	p := s.waiterLocking(a)
-	if !p.list.confirmed && !p.list.deaf {
+	if !p.list.confirmed && !p.list.cannotListen {
 		s.lists.askLocked(p, false)
 	}
 	s.lists.mu.Unlock()

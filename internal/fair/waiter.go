@@ -10,27 +10,26 @@ import (
 
 // waiter is one call of Lock that waits in a waitlist.
 //
-// There may be ten thousand waiters, so a waiter must cost little. Its goroutine asks nothing by
-// itself, because that would take a deep stack, which the goroutine would keep. Nor does it start
-// another goroutine. It leaves its questions to the [asker], and sleeps near the top of its stack
-// until there is an answer.
+// There may be ten thousand waiters, so a waiter must cost little. Its goroutine sends nothing itself,
+// because that would take a deep stack, which the goroutine would keep. Nor does it start another
+// goroutine. It leaves its requests to the [sender], and sleeps near the top of its stack until there
+// is an answer.
 type waiter struct {
 	list        *waitlist
 	acquisition *engine.Acquisition
-	owner       string        // whose place it is; the acquisition gets another one when a run hands it the lock
+	owner       string        // of the place; the acquisition gets another owner when a run hands it the lock
 	wake        chan struct{} // 1-buffered: something has changed
-	since       time.Time     // a time before the question for the place
+	since       time.Time     // a time before the request for the place
 
 	// Guarded by the waitlists' mu.
-	asking *inquiry        // the question that has not ended yet
-	result *remote.Outcome // the outcome of the last question, for the waiter
-	handed *handed         // a grant that a message has announced, or nil
-	// the server's time, in microseconds, of the last answer that the place has not been granted
-	// yet
+	request *request        // the request that has not ended yet
+	result  *remote.Outcome // the outcome of the last request, for the waiter
+	granted *grantMessage   // a grant that a message has announced, or nil
+	// the server's time, in microseconds, of the last answer that refused the lock to the place
 	refusedAt int64
 	asked     bool // it has asked for a place
-	look      bool // there is reason to ask
-	given     bool // a run of this client has handed the lock on to it
+	mustAsk   bool // there is a reason to ask
+	takenOver bool // a run of this client has handed the lock off to it
 	taking    bool // it makes a hold of a result or a grant, and a run must not hand it the lock
 	entering  bool // waits for the mailbox to be confirmed, or given up
 	foreign   bool // a client of Redisson may call this owner next
@@ -38,8 +37,8 @@ type waiter struct {
 	own *pubsub.Subscription // the channel of such a call
 }
 
-// handed is a grant that a message has announced.
-type handed struct {
+// grantMessage is a grant that a message has announced.
+type grantMessage struct {
 	token  string
 	micros int64     // the time of the grant, by the server's clock
 	sent   time.Time // a time not later than the grant, by this process's clock
@@ -64,7 +63,7 @@ func (s *server) waiterLocking(a *engine.Acquisition) *waiter {
 	return p
 }
 
-// waiting is its place, as polls look after it.
+// waiting is the place that polls keep.
 func (p *waiter) waiting() Waiting { return Waiting{Owner: p.owner, Use: p.acquisition.Place()} }
 
 // Stand waits until there is something for the waiter to do: its answer has arrived, the lock was
@@ -75,7 +74,7 @@ func (p *waiter) Stand() {
 	for !p.isOver() {
 		select {
 		case <-p.wake:
-		case <-ended: // (The client's end sends to wake: to watch its context costs a waiter 100 bytes.)
+		case <-ended: // (The client's end sends to wake: watching its context costs a waiter 100 bytes.)
 		}
 	}
 }
@@ -99,18 +98,18 @@ func (p *waiter) isOver() bool {
 	defer ls.mu.Unlock()
 	p.taking = false
 	switch {
-	case p.given, p.result != nil:
+	case p.takenOver, p.result != nil:
 		return true
-	case p.asking != nil:
+	case p.request != nil:
 		return false
-	case p.entering && !l.confirmed && !l.deaf:
+	case p.entering && !l.confirmed && !l.cannotListen:
 		return false
 	case p.entering:
-		p.entering, p.look = false, true
-	case p.handed != nil:
+		p.entering, p.mustAsk = false, true
+	case p.granted != nil:
 		return true
 	}
-	if p.look {
+	if p.mustAsk {
 		ls.askLocked(p, true)
 	}
 	return false
@@ -118,7 +117,7 @@ func (p *waiter) isOver() bool {
 
 // signalLocked tells the waiter that there is a reason to ask, or a grant.
 func (p *waiter) signalLocked() {
-	p.look = true
+	p.mustAsk = true
 	p.wakeLocked()
 }
 
@@ -129,28 +128,27 @@ func (p *waiter) wakeLocked() {
 	}
 }
 
-// news takes the result or grant that the waiter was woken for.
-func (p *waiter) news() (*remote.Outcome, *handed) {
+// takeNews takes the result or grant for which the waiter was woken.
+func (p *waiter) takeNews() (*remote.Outcome, *grantMessage) {
 	p.list.lists.mu.Lock()
 	defer p.list.lists.mu.Unlock()
-	result, got := p.result, p.handed
+	result, granted := p.result, p.granted
 	p.result = nil
 	if result == nil {
-		p.handed = nil
+		p.granted = nil
 	}
-	p.taking = result != nil || got != nil
-	return result, got
+	p.taking = result != nil || granted != nil
+	return result, granted
 }
 
-// askAgain has the waiter ask once more: what it was granted came too late.
+// askAgain makes the waiter ask once more: its grant came too late.
 func (p *waiter) askAgain() {
 	p.list.lists.mu.Lock()
 	defer p.list.lists.mu.Unlock()
-	p.look = true
+	p.mustAsk = true
 }
 
-// Take returns the hold of a waiter. If a hand-over turns out not to be enough, it asks and waits
-// again.
+// Take returns the hold of a waiter. If a grant turns out not to be enough, it asks and waits again.
 func (p *waiter) Take() (*engine.Hold, error) {
 	h, err := p.take()
 	if p.list.lists.leave(p) {
@@ -159,17 +157,17 @@ func (p *waiter) Take() (*engine.Hold, error) {
 	return h, err
 }
 
-// take is Take without what a run hands to the waiter, for which it returns neither hold nor error.
+// take is Take without the hand-off by a run, for which it returns neither a hold nor an error.
 func (p *waiter) take() (*engine.Hold, error) {
 	ls, a := p.list.lists, p.acquisition
 	for {
-		if p.isGiven() {
+		if p.isTakenOver() {
 			return nil, nil
 		}
 		if cause := a.Over(); cause != nil {
 			return nil, a.WaitError(cause)
 		}
-		result, got := p.news()
+		result, granted := p.takeNews()
 		if result != nil {
 			if h, err := a.Answer(*result); h != nil || err != nil {
 				return h, err
@@ -182,8 +180,8 @@ func (p *waiter) take() (*engine.Hold, error) {
 			return nil, err
 		}
 		// The message of an earlier grant to the same owner may come late.
-		if got != nil && got.micros > p.refusedAt {
-			if h, err := a.Accept(got.sent, got.token, got.claim, p.list.runOf(got.next)); h != nil || err != nil {
+		if granted != nil && granted.micros > p.refusedAt {
+			if h, err := a.Accept(granted.sent, granted.token, granted.claim, p.list.runOf(granted.next)); h != nil || err != nil {
 				return h, err
 			}
 		}

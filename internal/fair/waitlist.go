@@ -20,20 +20,20 @@ type waitlist struct {
 	server  *server
 	sub     *pubsub.Subscription
 	waiters map[string]*waiter // by owner
-	note    engine.Note        // what is known of the lock; it guards itself
+	note    engine.Note        // what is known of the lock; has its own mutex
 
-	placed    int         // how many waiters have had an answer that they have a place
-	gathered  []*inquiry  // that wait for others, see gather.go
-	gather    *time.Timer // sends them
-	confirmed bool        // the mailbox is subscribed
-	unheard   time.Time   // since when it is not
-	deaf      bool        // it is not for so long that waiters take places all the same
-	due       time.Time   // when the next poll is due
-	left      time.Time   // when the last waiter left
-	doubted   time.Time   // when the mailbox was found to be at the wrong server
-	refreshed time.Time   // when the places were last kept by a poll
-	far       bool        // several other clients are in front of all our waiters
-	lost      bool        // a place was gone, so the next poll checks all
+	inQueue        int         // how many waiters know that they have a place
+	delayed        []*request  // requests that wait for others, see delay.go
+	delayTimer     *time.Timer // sends them
+	confirmed      bool        // the mailbox is subscribed
+	unsubscribedAt time.Time   // since when it is not
+	cannotListen   bool        // it has not been for so long that waiters ask for places without it
+	due            time.Time   // when the next poll is due
+	left           time.Time   // when the last waiter left
+	doubted        time.Time   // when the mailbox was found to be at the wrong server
+	refreshed      time.Time   // when the places were last kept by a poll
+	far            bool        // several other clients are in front of all our waiters
+	lost           bool        // a place was gone, so the next poll checks all
 
 	// A moment by the server's clock, and one by ours that was not later. Server times in messages
 	// are converted by these two.
@@ -46,7 +46,7 @@ type waitlist struct {
 
 var _ pubsub.Listener = (*waitlist)(nil)
 
-// Message takes a grant out of the mailbox. It is called with the hub's mutex held.
+// Message receives a grant from the mailbox. It is called with the hub's mutex held.
 func (l *waitlist) Message(payload string) {
 	fields := strings.Fields(payload)
 	if len(fields) < 4 {
@@ -60,19 +60,19 @@ func (l *waitlist) Message(payload string) {
 	}
 	p := l.waiters[l.lists.client.ID()+":"+fields[0]]
 	if p == nil {
-		return // it left, and gives back what it is handed; or an answer has already told it
+		return // it left, and gives back its grant; or an answer has told it already
 	}
 	count, next := countOf(fields[4:])
-	// Permits that are not as many as it wants are no grant. It asks, and gets what it wants for them.
+	// Another number of permits than it wants is not a grant. It asks, and exchanges them for what it wants.
 	if got, ok := l.trustLocked(fields[2], fields[3]); ok && count == p.acquisition.Want().Count {
 		got.token, got.next = fields[1], next
-		p.handed = &got
+		p.granted = &got
 	}
 	p.signalLocked()
 }
 
-// countOf splits off how many permits were granted, which stands there if they are several. Those
-// of a run, who may stand there too, have names that are no numbers.
+// countOf splits off the number of permits, which is there if several were granted. The owners of a
+// run, which may be there too, are not numbers.
 func countOf(rest []string) (count int, next []string) {
 	if len(rest) > 0 {
 		if n, err := strconv.Atoi(rest[0]); err == nil {
@@ -87,20 +87,20 @@ func (l *waitlist) Look(confirmed bool) {
 	l.lists.mu.Lock()
 	defer l.lists.mu.Unlock()
 	if l.confirmed && !confirmed {
-		l.unheard = time.Now()
+		l.unsubscribedAt = time.Now()
 	}
-	l.confirmed, l.deaf = confirmed, l.deaf && !confirmed
+	l.confirmed, l.cannotListen = confirmed, l.cannotListen && !confirmed
 	l.due = time.Time{}
 	for _, p := range l.waiters {
-		if p.entering || !confirmed { // otherwise the poll finds the waiters that it concerns
+		if p.entering || !confirmed { // otherwise the poll wakes the right waiters
 			p.signalLocked()
 		}
 	}
 	l.lists.kickLocked()
 }
 
-// endsLocked has a poll when the holder's lease ends, of which a server has said how many milliseconds are left:
-// nobody announces that end.
+// endsLocked schedules a poll for the end of the holder's lease, which no message announces. left is how many
+// milliseconds a server has said are left.
 func (l *waitlist) endsLocked(sent time.Time, left int64) {
 	if end := sent.Add(remote.Remaining(left) + time.Millisecond); left >= 0 && end.Before(l.due) {
 		l.due = end
@@ -116,13 +116,13 @@ func (l *waitlist) gap() time.Duration {
 	return pollGap
 }
 
-// enterLocked has waiters without places ask for them where the mailbox may never be subscribed. A release
-// passes over them, but a poll takes the lock for the first of them if it is free.
+// enterLocked makes waiters ask for places if the mailbox may never be subscribed. A release skips those
+// places, but a poll takes the lock for the first of them if it is free.
 func (l *waitlist) enterLocked(now time.Time) {
-	if l.deaf || l.confirmed || now.Sub(l.unheard) < listenFor {
+	if l.cannotListen || l.confirmed || now.Sub(l.unsubscribedAt) < listenFor {
 		return
 	}
-	l.deaf = true
+	l.cannotListen = true
 	for _, p := range l.waiters {
 		if p.entering {
 			p.wakeLocked()
@@ -134,16 +134,16 @@ func (l *waitlist) enterLocked(now time.Time) {
 // returns it with the length of the claim. It allows for clock rates within 1 % of each other. The
 // grant may be before the moment that we know, if a message was slower than an answer. If the
 // server's clock was set back, the result is too early, and the claim is not trusted.
-func (l *waitlist) trustLocked(micros, claim string) (got handed, ok bool) {
+func (l *waitlist) trustLocked(micros, claim string) (got grantMessage, ok bool) {
 	at, err := strconv.ParseInt(micros, 10, 64)
 	ms, err2 := strconv.ParseInt(claim, 10, 64)
 	if err != nil || err2 != nil || l.sent.IsZero() {
 		return got, false
 	}
-	got = handed{micros: at, claim: time.Duration(ms) * time.Millisecond}
+	got = grantMessage{micros: at, claim: time.Duration(ms) * time.Millisecond}
 	now := suspend.System.Now()
 	past := time.Duration(at-l.micros) * time.Microsecond
-	// the time that our clock did not count and the server's did
+	// the time that the server's clock counted and ours did not
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(l.sent)
 	got.sent = l.sent.Add(past - past.Abs()/100 - slept)
 	return got, !got.sent.After(now) // otherwise the server's clock was set forward

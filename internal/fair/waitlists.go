@@ -19,8 +19,8 @@ import (
 
 const (
 	// pollGap is how often a client polls a name that it waits for, if nothing happens: the waiter
-	// that was handed the lock may be dead, and Redisson wakes only the waiter in front. A client
-	// behind several others leaves that to them, and only keeps its places.
+	// that was granted the lock may be dead, and Redisson wakes only the waiter in front. A client
+	// behind several others leaves polling to them, and only keeps its places.
 	pollGap = time.Second
 	// refreshGap is how often a client extends the deadlines of its places. A place counts for
 	// three times as long.
@@ -29,7 +29,7 @@ const (
 	// the server sees no listener on the mailbox.
 	doubtGap = 3 * time.Second
 	// listenFor is how long waiters wait for their mailbox to be subscribed before they ask for a place
-	// without that. It is not longer than pollGap, at which waitlists are looked at.
+	// without it. It is at most pollGap, after which waitlists are checked.
 	listenFor = time.Second
 	// pollChunk is how many places one script extends at most.
 	pollChunk = 500
@@ -45,10 +45,10 @@ type waitlists struct {
 	mu       sync.Mutex
 	lists    map[queue.Key]*waitlist
 	firsts   map[queue.Key]int // how many callers ask for a name by themselves
-	askers   map[*redis.Client]*asker
-	unsorted []*inquiry // in a cluster: questions that no asker has yet
+	senders  map[*redis.Client]*sender
+	unsorted []*request // in a cluster: requests that no sender has yet
 	sorting  bool
-	asked    map[*redis.Client]bool // masters whose polls are under way
+	polling  map[*redis.Client]bool // masters whose polls are under way
 	running  bool
 	kick     chan struct{} // 1-buffered: something is due earlier
 }
@@ -57,7 +57,7 @@ func waitlistsOf(c *engine.Client) *waitlists {
 	return engine.Attached(c, func(c *engine.Client) *waitlists {
 		return &waitlists{
 			client: c, lists: make(map[queue.Key]*waitlist), firsts: make(map[queue.Key]int),
-			askers: make(map[*redis.Client]*asker), asked: make(map[*redis.Client]bool), kick: make(chan struct{}, 1),
+			senders: make(map[*redis.Client]*sender), polling: make(map[*redis.Client]bool), kick: make(chan struct{}, 1),
 		}
 	})
 }
@@ -94,7 +94,7 @@ func (l *waitlist) syncLocked(sent time.Time, micros string) int64 {
 // once, one subscription is closed again.
 func (ls *waitlists) open(s *server) *waitlist {
 	key, mailbox := s.base.Key, s.protocol.Mailbox(ls.client.ID())
-	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter), unheard: time.Now()}
+	fresh := &waitlist{lists: ls, server: s, waiters: make(map[string]*waiter), unsubscribedAt: time.Now()}
 	fresh.sub = ls.client.Hub().Listen(mailbox, fresh)
 	ls.mu.Lock()
 	for ls.lists[key] != nil {
@@ -117,23 +117,23 @@ func (ls *waitlists) open(s *server) *waitlist {
 }
 
 // leave removes a waiter. The waitlist stays for a while, in case another waiter comes. leave
-// reports whether a run has handed the lock on to the waiter.
-func (ls *waitlists) leave(p *waiter) (given bool) {
+// reports whether a run has handed the lock off to the waiter.
+func (ls *waitlists) leave(p *waiter) (takenOver bool) {
 	ls.mu.Lock()
 	ls.giveUpLocked(p)
 	delete(p.list.waiters, p.owner)
 	p.list.left = time.Now()
 	if p.refusedAt != 0 {
-		if p.list.placed--; p.list.placed == 0 {
-			p.list.servedLocked()
+		if p.list.inQueue--; p.list.inQueue == 0 {
+			p.list.lastPlaceLeftLocked()
 		}
 	}
-	given = p.given
+	takenOver = p.takenOver
 	ls.mu.Unlock()
 	if p.own != nil {
 		p.own.Close()
 	}
-	return given
+	return takenOver
 }
 
 // retire ends a waitlist whose mailbox the server refused, so that the next waiter subscribes
@@ -214,7 +214,7 @@ func (ls *waitlists) duePolls(now time.Time) (polls []poll, more bool) {
 		return nil, false
 	}
 	for _, l := range ls.lists {
-		if l.due.After(now) || ls.askedLocked(l) {
+		if l.due.After(now) || ls.pollingLocked(l) {
 			continue
 		}
 		l.enterLocked(now)
@@ -249,8 +249,8 @@ func (l *waitlist) old(now time.Time) (owners []Waiting) {
 	return owners
 }
 
-// probe returns the owner of one place that is not quite new. If the server has lost that place, it
-// may have lost all.
+// probe returns one place that is not quite new. If the server has lost that place, it may have lost
+// all.
 func (l *waitlist) probe(now time.Time) []Waiting {
 	for _, p := range l.waiters {
 		if now.Sub(p.since) >= pollGap {
@@ -285,7 +285,7 @@ func (ls *waitlists) pause() time.Duration {
 	defer ls.mu.Unlock()
 	next := time.Now().Add(pollGap)
 	for _, l := range ls.lists {
-		if l.due.Before(next) && !ls.askedLocked(l) {
+		if l.due.Before(next) && !ls.pollingLocked(l) {
 			next = l.due
 		}
 	}
@@ -297,9 +297,9 @@ func (ls *waitlists) pause() time.Duration {
 func (ls *waitlists) send(polls []poll) {
 	for master, due := range remote.ByMaster(ls.client.Server(), polls,
 		func(p poll) string { return p.list.server.base.Key.Name }) {
-		ls.setAsked(master, true)
+		ls.setPolling(master, true)
 		ls.client.Tasks().Go(func() {
-			defer ls.setAsked(master, false)
+			defer ls.setPolling(master, false)
 			ls.sendTo(master, due)
 		})
 	}
@@ -308,19 +308,19 @@ func (ls *waitlists) send(polls []poll) {
 // setAsked notes whether polls of a master are under way. Meanwhile that master's waitlists send no
 // others. So a master that does not answer costs one goroutine and one connection, and not more and
 // more.
-func (ls *waitlists) setAsked(master *redis.Client, asked bool) {
+func (ls *waitlists) setPolling(master *redis.Client, polling bool) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if asked {
-		ls.asked[master] = true
+	if polling {
+		ls.polling[master] = true
 		return
 	}
-	delete(ls.asked, master)
+	delete(ls.polling, master)
 	ls.kickLocked()
 }
 
-func (ls *waitlists) askedLocked(l *waitlist) bool {
-	return len(ls.asked) > 0 && ls.asked[ls.client.Server().MasterOf(l.server.base.Key.Name)]
+func (ls *waitlists) pollingLocked(l *waitlist) bool {
+	return len(ls.polling) > 0 && ls.polling[ls.client.Server().MasterOf(l.server.base.Key.Name)]
 }
 
 // sendTo runs the scripts of a master in one pipeline. Scripts that fail are left to the next poll.
@@ -351,8 +351,8 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	}
 }
 
-// apply wakes the waiters that the reply to a poll concerns: the one that was handed the lock, and
-// those that have no place any more.
+// apply wakes the waiters that the reply to a poll concerns: the waiter that was granted the lock, and
+// those that have lost their places.
 func (ls *waitlists) apply(p poll, sent time.Time, r lua.PollReply) {
 	l := p.list
 	ls.mu.Lock()
@@ -374,14 +374,14 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.PollReply) {
 	l.endsLocked(sent, r.Millis)
 	// We are subscribed, but not at the lock's server: the lock has moved to another server, and
 	// the old one did not close our connection.
-	deaf := p.confirmed && l.confirmed && r.Listeners == 0 && sent.Sub(l.doubted) > doubtGap
-	if deaf {
+	wrongServer := p.confirmed && l.confirmed && r.Listeners == 0 && sent.Sub(l.doubted) > doubtGap
+	if wrongServer {
 		l.doubted = sent
 	}
 	caller, old := r.Called, l.called
 	same := caller == l.caller || ls.lists[l.server.base.Key] != l
 	ls.mu.Unlock()
-	if deaf {
+	if wrongServer {
 		l.sub.Reconnect()
 	}
 	if same {

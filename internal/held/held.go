@@ -1,17 +1,15 @@
-// Package held lets a context tell to which holds it belongs, for packages that know nothing of
-// locks.
+// Package held stores in a context the holds to which it belongs, for packages that do not know locks.
 //
-// Not promised: that a hold lasts. What a context says of it stays true of the grant, also when
-// that is over.
+// Not promised: that a hold lasts. The values describe the grant, also when that is over.
 package held
 
 import "context"
 
-// Hold is what a context says of a hold that it belongs to. It is immutable.
+// Hold describes a hold to which a context belongs. It is immutable.
 type Hold struct {
 	Lock  string // the name of the lock
 	Token uint64 // the fencing token
-	where any    // where the lock is: one of that name elsewhere is another one
+	where any    // the servers of the lock: a lock of that name elsewhere is another lock
 	outer *Hold
 }
 

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// EndNotice remembers, for one hold, what its end is told to. It lies beside the hold: allocated by itself it
-// cost as much as all the rest of an observer where a lock is handed off within a process. A hold whose end
-// nobody is told of has none.
+// EndNotice remembers, for one hold, to whom its end is reported. It is part of the hold: a separate allocation
+// cost as much as all the rest of an observer in hand-offs within a process. Without an observer of ends the hold
+// has none.
 type EndNotice struct {
-	to    *Notifier       // nil until Granted has returned; the hold's mutex guards it, and so the rest
-	ctx   context.Context // that Granted had
+	to    *Notifier       // nil until Granted has returned; the hold's mutex guards this and the rest
+	ctx   context.Context // the one that Granted had
 	Since time.Duration   // when the hold began, by the engine's clock
 }
 
@@ -20,25 +20,25 @@ func (n *Notifier) EndNotice(ctx context.Context, since time.Duration) EndNotice
 	return EndNotice{n, ctx, since}
 }
 
-// WantsEnds reports whether ends of holds are told. The notifier may be nil.
+// WantsEnds reports whether the observer wants the ends of holds. The notifier may be nil.
 func (n *Notifier) WantsEnds() bool { return n != nil && n.Ended != nil }
 
-// Armed reports whether the end is to be told. The notice may be nil.
+// Armed reports whether the end must be reported. The notice may be nil.
 func (e *EndNotice) Armed() bool { return e != nil && e.to != nil }
 
-// Tell tells of the end in the goroutine of an Unlock.
+// Tell reports the end in the goroutine of an Unlock.
 func (e *EndNotice) Tell(event *EndEvent) {
-	defer e.to.survive("Ended")
+	defer e.to.logPanic("Ended")
 	e.to.Ended((*detachedContext)(e), *event)
 }
 
-// TellLater queues the end: no call of the user's has caused it.
+// TellLater queues the end, for ends that no call of the user has caused.
 func (e *EndNotice) TellLater(event EndEvent) {
-	e.to.later("Ended", roomForEnds, func() { e.to.Ended((*detachedContext)(e), event) })
+	e.to.enqueue("Ended", roomForEnds, func() { e.to.Ended((*detachedContext)(e), event) })
 }
 
-// detachedContext is the context that Granted had, without its end, as context.WithoutCancel makes it, which would
-// take memory for each hold. A function that keeps it keeps the hold.
+// detachedContext is the context that Granted had, without its end. (Rejected: context.WithoutCancel, which takes memory
+// for each hold.) A function that keeps it keeps the hold.
 type detachedContext EndNotice
 
 var _ context.Context = (*detachedContext)(nil)

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Observer is what users know as holdfast.Observer; so are the events, which are documented there. (Package holdfast
+// Observer is holdfast.Observer, and the events are those of package holdfast, which documents them. (Package holdfast
 // has its own types of the same shape: an alias would show users a package that they cannot import.)
 type Observer struct {
 	Waiting    func(ctx context.Context, w WaitEvent) context.Context
@@ -39,7 +39,7 @@ const (
 	Reentered
 )
 
-// GrantEvent is a call that has the lock.
+// GrantEvent is a call that was granted the lock.
 type GrantEvent struct {
 	Kind, Name string
 	Owner      string
@@ -92,7 +92,7 @@ type SubscriptionEvent struct {
 	Err    error
 }
 
-// SelfBlockEvent is a wait for what the waiting client holds itself.
+// SelfBlockEvent is a wait for a lock that the waiting client holds itself.
 type SelfBlockEvent struct {
 	Kind, Name       string
 	Waited           time.Duration

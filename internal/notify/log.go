@@ -13,20 +13,20 @@ const LogRoom = 1000
 // Dropped is the key of the number of records that were dropped before this one.
 const Dropped = "dropped"
 
-// NewLogger makes a logger whose records go to the handler of another one, in a goroutine of their own. What others
+// NewLogger makes a logger whose records go to the handler of another one, in a goroutine of their own. Text that others
 // wrote is made printable on the way. start runs a function in a goroutine: there is one while there are records. The
 // owner of start owns it, and it lasts for as long as the handler blocks.
 func NewLogger(to *slog.Logger, start func(func())) *slog.Logger {
-	return slog.New(&handler{queue: newQueue(start, handRecord), to: to.Handler})
+	return slog.New(&handler{queue: newQueue(start, logRecord), to: to.Handler})
 }
 
-// handler is what a logger sees. It calls nothing of the user's.
+// handler only queues the records. It does not call the user's code.
 type handler struct {
 	queue *queue[entry]
-	to    func() slog.Handler // makes the user's; called in the queue's goroutine
+	to    func() slog.Handler // makes the user's handler; called in the queue's goroutine
 }
 
-// Enabled says yes: whether a record is wanted is the user's code to say, and that is called later.
+// Enabled says yes: the user's handler decides, and the queue's goroutine asks it later.
 func (*handler) Enabled(context.Context, slog.Level) bool { return true }
 
 func (h *handler) Handle(_ context.Context, r slog.Record) error {
@@ -55,8 +55,8 @@ type entry struct {
 	record slog.Record
 }
 
-// handRecord gives the user's handler one record. Its errors are its own affair, as they are for slog.
-func handRecord(e entry, dropped int) {
+// logRecord passes one record to the user's handler. It ignores the error, as slog does.
+func logRecord(e entry, dropped int) {
 	if dropped > 0 {
 		e.record.AddAttrs(slog.Int(Dropped, dropped))
 	}

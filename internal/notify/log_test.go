@@ -78,7 +78,7 @@ func TestBlocked(t *testing.T) {
 	require.Equal(t, "level=INFO msg=next a=1 dropped=7", lines[1])
 	require.NotContains(t, strings.Join(lines[2:], " "), Dropped)
 
-	defer defence.Aside.Without(t)()
+	defer defence.AsyncLog.Without(t)()
 	here := goroutine()
 	s.act = func(string) { require.Equal(t, here, goroutine(), "control") }
 	log.Info("in the way of who logs")

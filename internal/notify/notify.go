@@ -29,14 +29,14 @@ type Notifier struct {
 // event is a queued call of one of the observer's functions.
 type event struct {
 	function string      // its name in the log
-	call     func()      // nil: tell of script
+	call     func()      // nil: deliver script
 	script   ScriptEvent // scripts are the most frequent events, and a func for each would be an allocation
 }
 
-// gatherFor is for how long events are gathered before the goroutine is started that tells them. At once it
-// would be started for each script, and wake a second core for that: a pair of Lock and Unlock by one
-// goroutine took a fifth longer.
-const gatherFor = 10 * time.Millisecond
+// startDelay is for how long events are collected before the goroutine that delivers them is started. Without the
+// delay each script would start it, and wake a second core: a Lock and an Unlock by one goroutine took a fifth
+// longer.
+const startDelay = 10 * time.Millisecond
 
 // New makes the notifier of the user's observer; nil if the observer has no function to call. Its goroutine
 // belongs to the group.
@@ -48,24 +48,24 @@ func New(o *Observer, log *slog.Logger, group *task.Group) *Notifier {
 	n := &Notifier{Observer: *o, log: log}
 	n.events = newQueue(func(run func()) {
 		group.Begin()
-		time.AfterFunc(gatherFor, func() {
+		time.AfterFunc(startDelay, func() {
 			defer group.End()
 			run()
 		})
-	}, n.handEvent)
+	}, n.callObserver)
 	return n
 }
 
-// survive is deferred around each call of a function of the user's. A panic is logged and goes no further. If the
-// function ends its goroutine, nothing can prevent that.
-func (n *Notifier) survive(function string) {
+// logPanic is deferred around each call of a function of the user. It logs a panic, and the panic goes no further. A
+// function that ends its goroutine cannot be stopped from that.
+func (n *Notifier) logPanic(function string) {
 	if p := recover(); p != nil {
 		n.log.Error("a function of the observer panicked", "function", function, "panic", p, "stack", string(debug.Stack()))
 	}
 }
 
-// handEvent is what the queue calls.
-func (n *Notifier) handEvent(e event, dropped int) {
+// callObserver delivers one queued event.
+func (n *Notifier) callObserver(e event, dropped int) {
 	if dropped > 0 && n.Dropped != nil {
 		n.guarded("Dropped", func() { n.Dropped(dropped) })
 	}
@@ -77,12 +77,12 @@ func (n *Notifier) handEvent(e event, dropped int) {
 }
 
 func (n *Notifier) guarded(function string, call func()) {
-	defer n.survive(function)
+	defer n.logPanic(function)
 	call()
 }
 
-// later has a function called by the queue's goroutine. It waits for nothing.
-func (n *Notifier) later(function string, room int, call func()) {
+// enqueue makes the queue's goroutine call a function. It does not wait.
+func (n *Notifier) enqueue(function string, room int, call func()) {
 	n.put(event{function: function, call: call}, room)
 }
 
@@ -90,29 +90,29 @@ func (n *Notifier) put(e event, room int) {
 	n.events.put(e, room)
 }
 
-// TellWaiting tells of the beginning of a wait, and returns the context for its end.
+// TellWaiting reports the beginning of a wait, and returns the context for its end.
 func (n *Notifier) TellWaiting(ctx context.Context, e WaitEvent) (next context.Context) {
 	defer func() {
 		if next == nil { // also if it panicked
 			next = ctx
 		}
 	}()
-	defer n.survive("Waiting")
+	defer n.logPanic("Waiting")
 	return n.Waiting(ctx, e)
 }
 
-// TellRefused tells of a call that ended without the lock.
+// TellRefused reports a call that ended without the lock.
 func (n *Notifier) TellRefused(ctx context.Context, e RefusalEvent) {
 	if n.Refused != nil {
-		defer n.survive("Refused")
+		defer n.logPanic("Refused")
 		n.Refused(ctx, e)
 	}
 }
 
-// TellGranted tells of a call that has the lock.
+// TellGranted reports a call that was granted the lock.
 func (n *Notifier) TellGranted(ctx context.Context, e GrantEvent) {
 	if n.Granted != nil {
-		defer n.survive("Granted")
+		defer n.logPanic("Granted")
 		n.Granted(ctx, e)
 	}
 }
@@ -120,18 +120,18 @@ func (n *Notifier) TellGranted(ctx context.Context, e GrantEvent) {
 // TellSelfBlocked queues the event. The notifier may be nil.
 func (n *Notifier) TellSelfBlocked(e SelfBlockEvent) {
 	if n != nil && n.SelfBlocked != nil {
-		n.later("SelfBlocked", roomForEvents, func() { n.SelfBlocked(e) })
+		n.enqueue("SelfBlocked", roomForEvents, func() { n.SelfBlocked(e) })
 	}
 }
 
 // TellDeadlocked queues the event. The notifier may be nil.
 func (n *Notifier) TellDeadlocked(e DeadlockEvent) {
 	if n != nil && n.Deadlocked != nil {
-		n.later("Deadlocked", roomForEvents, func() { n.Deadlocked(e) })
+		n.enqueue("Deadlocked", roomForEvents, func() { n.Deadlocked(e) })
 	}
 }
 
-// Scripts is the function that is to be called for each script; nil if the observer has none for that.
+// Scripts is the function to call for each script; nil if the observer does not want them.
 func (n *Notifier) Scripts() func(remote.Script) {
 	if n.Sent == nil {
 		return nil
@@ -141,14 +141,14 @@ func (n *Notifier) Scripts() func(remote.Script) {
 	}
 }
 
-// Connections is the function that is to be called for each loss and return of a connection that wakes waiters;
-// nil if the observer has none for that.
+// Connections is the function to call for each loss and return of a connection that wakes waiters; nil if the observer
+// does not want them.
 func (n *Notifier) Connections() func(pubsub.Connection) {
 	if n.Subscribed == nil {
 		return nil
 	}
 	return func(c pubsub.Connection) {
 		e := SubscriptionEvent(c)
-		n.later("Subscribed", roomForEvents, func() { n.Subscribed(e) })
+		n.enqueue("Subscribed", roomForEvents, func() { n.Subscribed(e) })
 	}
 }

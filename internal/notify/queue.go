@@ -5,29 +5,29 @@ import (
 	"unsafe"
 )
 
-// queue hands values to a function, one after the other, in the order in which they came.
+// queue passes values to a function, one after the other, in the order in which they came.
 type queue[T any] struct {
-	start func(func())
-	hand  func(v T, dropped int)
-	run   func() // takeAll, which would take memory each time
+	start  func(func())
+	handle func(v T, dropped int)
+	run    func() // takeAll as a value, which would take memory each time
 
-	mu      sync.Mutex // guards the rest; never held while hand runs
-	waiting []T        // oldest first, from first on; the ones before are gone
+	mu      sync.Mutex // guards the rest; never held while handle runs
+	waiting []T        // oldest first, from index first on; earlier elements are empty
 	first   int
-	dropped int  // since the last one that got through
+	dropped int  // since the last one that was handled
 	running bool // a goroutine takes them
 }
 
-// keeps is how many bytes of room stay of what the queue has had. Where values come every few
-// milliseconds it would else be made anew each time.
-const keeps = 32 << 10
+// keepBytes is how many bytes of its array an empty queue keeps. Otherwise a queue whose values come every few
+// milliseconds would allocate each time.
+const keepBytes = 32 << 10
 
-// newQueue makes a queue to a function, which is told how many values before this one were dropped:
+// newQueue makes a queue to a function. dropped is how many values before this one were dropped:
 // there was no room for them, or the function panicked or ended its goroutine. start runs a function
 // in a goroutine: there is one while there are values. The owner of start owns it, and it lasts for as
 // long as the function blocks.
-func newQueue[T any](start func(func()), hand func(v T, dropped int)) *queue[T] {
-	q := &queue[T]{start: start, hand: hand}
+func newQueue[T any](start func(func()), handle func(v T, dropped int)) *queue[T] {
+	q := &queue[T]{start: start, handle: handle}
 	q.run = q.takeAll
 	return q
 }
@@ -40,7 +40,7 @@ func (q *queue[T]) put(v T, room int) {
 		q.dropped++
 		return
 	}
-	if q.first > len(q.waiting)/2 && len(q.waiting) == cap(q.waiting) { // rather than to grow
+	if q.first > len(q.waiting)/2 && len(q.waiting) == cap(q.waiting) { // instead of growing
 		n := copy(q.waiting, q.waiting[q.first:])
 		clear(q.waiting[n:])
 		q.waiting, q.first = q.waiting[:n], 0
@@ -52,7 +52,7 @@ func (q *queue[T]) put(v T, room int) {
 	}
 }
 
-// takeAll hands over what waits. If the function ends the goroutine, another one goes on.
+// takeAll handles the waiting values. If the function ends the goroutine, another one goes on.
 func (q *queue[T]) takeAll() {
 	done := false
 	defer func() {
@@ -75,7 +75,7 @@ func (q *queue[T]) next() (v T, dropped int, ok bool) {
 	defer q.mu.Unlock()
 	var none T
 	if len(q.waiting) == q.first {
-		if q.waiting, q.first, q.running = q.waiting[:0], 0, false; uintptr(cap(q.waiting))*unsafe.Sizeof(none) > keeps {
+		if q.waiting, q.first, q.running = q.waiting[:0], 0, false; uintptr(cap(q.waiting))*unsafe.Sizeof(none) > keepBytes {
 			q.waiting = nil // the array goes too
 		}
 		return none, 0, false
@@ -93,11 +93,11 @@ func (q *queue[T]) deliver(v T, dropped int) {
 		if arrived {
 			return
 		}
-		_ = recover() // it must not end the process, and there is nobody to tell it to
+		_ = recover() // it must not end the process, and cannot be reported
 		q.mu.Lock()
 		defer q.mu.Unlock()
 		q.dropped += dropped + 1
 	}()
-	q.hand(v, dropped)
+	q.handle(v, dropped)
 	arrived = true
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Renewals is the function that is to be called for each batch of renewals; nil if the observer has none for that.
+// Renewals is the function to call for each batch of renewals; nil if the observer does not want them.
 // describe names the lock of an owner under watch, and the owner as the server knows it.
 func (n *Notifier) Renewals(describe func(watchdog.Owner) (kind, name, owner string)) func([]watchdog.Renewal, []time.Duration) {
 	if n.Renewed == nil {
@@ -20,7 +20,7 @@ func (n *Notifier) Renewals(describe func(watchdog.Owner) (kind, name, owner str
 			e := RenewalEvent{
 				Kind: kind, Name: name, Owner: owner, Lease: r.Length, Left: left[i], Err: renewalError(r, left[i]),
 			}
-			n.later("Renewed", roomForEvents, func() { n.Renewed(e) })
+			n.enqueue("Renewed", roomForEvents, func() { n.Renewed(e) })
 		}
 	}
 }

@@ -1,13 +1,12 @@
 // Package queue lets one goroutine of a process at a time deal with the server for a lock's name;
 // the others wait here, first in, first out.
 //
-// The one in front (it competes for the lock or holds it) is the only one that the server ever
-// sees, so 10 000 goroutines that wait for a name cost Redis no more than one. Leaving hands the
-// place to the next: that is how a wake-up is passed on when the goroutine that it was meant for
-// has given up. With the place goes word of how it was left, a [Handover]; a holder may leave the
-// lock itself with it.
+// Only the goroutine in front competes for the lock or holds it, so 10 000 goroutines that wait for a name
+// cost Redis no more than one. A goroutine that leaves gives the front place to the next: so a wake-up is
+// passed on when the goroutine that it was meant for has given up. A [Handover] says how the place was
+// left; a holder may hand off the lock itself with it.
 //
-// Not promised: an order between processes; that is the server's business.
+// Not promised: an order between processes, which the server decides.
 package queue
 
 import (
@@ -16,53 +15,52 @@ import (
 	"sync"
 )
 
-// Key says what is queued for: kinds of locks that do not share a protocol do not share a queue,
-// nor do locks on other servers.
+// Key names a queue: kinds of locks that do not share a protocol do not share a queue, nor do locks on
+// other servers.
 type Key struct {
 	Kind, Name string
-	Side       string // of a lock that has several, as one to read and one to write; empty: it has one
-	Servers    string // where they are not those of the client alone
+	Side       string // of a lock that has several, such as readers and writers; empty: it has one
+	Servers    string // if not only the client's own
 }
 
-// Handover is how the front place came free for the one who has it now. One above [Free] says to
-// how many other clients the lock was left: they are to be let go first.
+// Handover is how the front place came free. A value above [Free] says for how many other clients the lock
+// was released: the client must yield to them first.
 type Handover int
 
 const (
 	// Handed is a place with the lock.
 	Handed Handover = -1
-	// Together is no place: all who wait may ask, and nobody is in front.
+	// Together is not a place: all waiters may ask, and none is in front.
 	Together Handover = -2
-	// Free is a place that nobody had, or that was left: the lock has to be asked for.
+	// Free is a place without the lock, which must be requested.
 	Free Handover = 0
 )
 
 // Queue holds the places of one client. The zero value is ready.
 type Queue struct {
-	mu     sync.Mutex   // guards the rest and all that hangs from it; never held while waiting
-	lines  map[Key]line // of the names that somebody is in front of
-	closed error        // why nobody waits any more
+	mu     sync.Mutex   // guards the rest and all that it refers to; never held while waiting
+	lines  map[Key]line // of the names whose front place is taken
+	closed error        // why waiting has ended
 }
 
-// line is one name's: who is in front, and those behind, oldest first; nil until somebody waits.
+// line is the queue of one name: the front, and the waiters behind, oldest first; nil until the first waiter.
 type line struct {
 	front  any
 	behind *list.List
 }
 
-// Ticket is the place of one who waits.
+// Ticket is the place of a waiter.
 type Ticket struct {
 	queue *Queue
 	key   Key
-	who   any           // once it is ready or left: who was in front until then
-	ready chan struct{} // closed, with the queue's mu held, when the front place is theirs, or never will be
+	who   any           // the waiter; once ready is closed or the place is left: who was in front until then
+	ready chan struct{} // closed, with the queue's mu held, when the waiter has the front place, or never will
 	turn  Handover      // set before that, as is
-	err   error         // why it never will be theirs
+	err   error         // why the waiter never will have it
 	entry *list.Element
 }
 
-// TryEnter takes the front place if nobody has it. who is what those behind are told of it: see
-// [Ticket.Ahead].
+// TryEnter takes the front place if it is free. who is what [Ticket.Ahead] returns to the waiters behind.
 func (q *Queue) TryEnter(key Key, who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -80,9 +78,9 @@ func (q *Queue) enterLocked(key Key, who any) bool {
 	return true
 }
 
-// Enter takes the front place if nobody has it, and returns nil. Else it returns a place behind
-// those who wait, and who is in front; the caller has to call Wait. who is what [Queue.Hand] shows to the one that
-// leaves, and what those behind are told.
+// Enter takes the front place if it is free, and returns nil. Otherwise it returns a place behind the
+// waiters, and who is in front; the caller must call Wait. who is what [Queue.HandOff] passes to takeOver, and
+// what [Ticket.Ahead] returns to the waiters behind.
 func (q *Queue) Enter(key Key, who any) (p *Ticket, front any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -103,11 +101,10 @@ func (q *Queue) Enter(key Key, who any) (p *Ticket, front any) {
 	return p, l.front
 }
 
-// Wait waits for the front place as long as the context and the queue allow. What came of it is in
-// Outcome.
+// Wait waits for the front place as long as the context and the queue allow. Outcome has the result.
 //
-// Ten thousand may be parked here. A goroutine's first stack, 2 KiB, does if Wait is called near
-// the top of it.
+// Ten thousand goroutines may be parked here. A goroutine's first stack, 2 KiB, is enough if Wait is called
+// near the top of it.
 func (p *Ticket) Wait(ctx context.Context) {
 	select {
 	case <-p.ready:
@@ -116,16 +113,15 @@ func (p *Ticket) Wait(ctx context.Context) {
 	}
 }
 
-// Outcome is how the wait ended: without an error the front place is the caller's. Else the error
-// is the cause of the context that ended without it, or why the queue was closed, and the place has
-// been given up.
+// Outcome is how the wait ended: without an error the caller has the front place. Otherwise the error is the
+// cause of the context, or why the queue was closed, and the place has been given up.
 //
-// Handed comes with an error too, if the context ended in the moment that the lock was handed over:
-// then the caller has the place and the lock, and has to give up both.
+// Handed may come with an error, if the context ended at the moment of the hand-off: then the caller has the
+// place and the lock, and must give up both.
 func (p *Ticket) Outcome() (Handover, error) { return p.turn, p.err }
 
-// Ahead is who was in front when the wait ended without the place, or until the place came free.
-// For who has waited, in vain or not.
+// Ahead is who was in front when the wait ended without the place, or until the place came free. Call it
+// after Wait.
 func (p *Ticket) Ahead() any { return p.who }
 
 // leave gives up a place for a reason.
@@ -134,7 +130,7 @@ func (p *Ticket) leave(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	select {
-	case <-p.ready: // handed over in the moment we gave up: pass it on, or nobody would ever move again
+	case <-p.ready: // handed off at the moment we gave up: pass it on, or no waiter would ever get it
 		if p.err == nil && p.turn >= Free {
 			q.leaveLocked(p.key, p.turn)
 		}
@@ -146,9 +142,8 @@ func (p *Ticket) leave(reason error) {
 	p.err = reason
 }
 
-// Close ends the wait of all who wait, for a reason, and of all who come after them. (Each of them
-// could look at the context of its client too. That would cost everybody a hundred bytes, and the
-// time to watch one more channel.)
+// Close ends all waits, present and later ones, for a reason. (Rejected: each waiter watches the context of
+// its client. That costs each a hundred bytes, and the time to watch one more channel.)
 func (q *Queue) Close(reason error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -162,15 +157,15 @@ func (q *Queue) Close(reason error) {
 	}
 }
 
-// Leave gives up the front place, to the one who has waited longest if there is one. Only who has
-// the place may call it. turn is Free or above.
+// Leave gives the front place to the waiter that has waited longest, if there is one. Only the owner of the
+// place may call it. turn is Free or above.
 func (q *Queue) Leave(key Key, turn Handover) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leaveLocked(key, turn)
 }
 
-// Dissolve gives up the front place to nobody: all who wait are told to ask, [Together].
+// Dissolve gives up the front place and tells all waiters to ask, [Together].
 func (q *Queue) Dissolve(key Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -183,14 +178,14 @@ func (q *Queue) Dissolve(key Key) {
 	}
 }
 
-// Hand gives up the front place together with the lock, if the one who has waited longest can take
-// it: give is asked with the mutex held, and must neither block nor call the queue. Without
-// anybody, or if give refuses, nothing happens.
-func (q *Queue) Hand(key Key, give func(who any) bool) bool {
+// HandOff gives up the front place together with the lock, if the waiter that has waited longest can
+// take it over. takeOver is called with the mutex held, and must neither block nor call the queue. Without a
+// waiter, or if takeOver refuses, nothing happens.
+func (q *Queue) HandOff(key Key, takeOver func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	behind := q.lines[key].behind
-	if behind == nil || behind.Len() == 0 || !give(behind.Front().Value.(*Ticket).who) {
+	if behind == nil || behind.Len() == 0 || !takeOver(behind.Front().Value.(*Ticket).who) {
 		return false
 	}
 	q.leaveLocked(key, Handed)
@@ -210,7 +205,7 @@ func (q *Queue) leaveLocked(key Key, turn Handover) {
 	close(p.ready)
 }
 
-// InLine is how many have a place for a name, of all kinds: in front, and behind.
+// InLine is how many places a name has, of all kinds: in front, and behind.
 func (q *Queue) InLine(name string) (n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -225,14 +220,14 @@ func (q *Queue) InLine(name string) (n int) {
 	return n
 }
 
-// Front is who is in front; nil: nobody is.
+// Front is who is in front; nil if the place is free.
 func (q *Queue) Front(key Key) any {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.lines[key].front
 }
 
-// Waiting is how many wait behind the one in front.
+// Waiting is how many waiters are behind the front place.
 func (q *Queue) Waiting(key Key) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()

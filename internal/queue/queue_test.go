@@ -242,16 +242,16 @@ func TestHand(t *testing.T) {
 		var q Queue
 		yes, no := func(any) bool { return true }, func(any) bool { return false }
 		require.True(t, q.TryEnter(key, "front"))
-		require.False(t, q.Hand(key, yes), "nobody waits")
+		require.False(t, q.HandOff(key, yes), "nobody waits")
 		require.False(t, q.TryEnter(key, "front"), "and the place is kept")
 		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		var asked []any
-		require.False(t, q.Hand(key, func(who any) bool { asked = append(asked, who); return false }))
+		require.False(t, q.HandOff(key, func(who any) bool { asked = append(asked, who); return false }))
 		require.Equal(t, []any{"first"}, asked, "nobody is passed over")
 		require.Equal(t, 2, q.Waiting(key))
-		require.True(t, q.Hand(key, yes))
+		require.True(t, q.HandOff(key, yes))
 		require.Equal(t, entered{Handed, nil}, <-first)
-		require.False(t, q.Hand(key, no))
+		require.False(t, q.HandOff(key, no))
 		q.Leave(key, 3)
 		require.Equal(t, entered{3, nil}, <-second)
 		third := enter(t.Context(), &q, "third")

@@ -115,10 +115,10 @@ func (c *Clock) Now() time.Time {
 	if moved < step && moved > -step {
 		return now
 	}
-	return c.look()
+	return c.measure()
 }
 
-func (c *Clock) look() time.Time {
+func (c *Clock) measure() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	total, known := c.src.Asleep()

@@ -7,16 +7,16 @@ import (
 	"sync/atomic"
 )
 
-// callSite is a place in the program: the calls that lead to a Lock. The goroutine of that call notes it once, and
-// others read it.
+// callSite is a place in the program: the calls that lead to a Lock. The goroutine of that call notes it once, and other
+// goroutines read it.
 type callSite struct {
-	known atomic.Bool
-	told  atomic.Bool // a report has named the holder that came from here
-	calls [5]uintptr  // few, because ten thousand may wait
+	known    atomic.Bool
+	reported atomic.Bool // a report has named the holder of this call
+	calls    [5]uintptr  // few, because ten thousand may wait
 }
 
-// noteSite notes the caller's place, without the frames between that skip counts: down to the method of the kind that
-// the user has called. What else of this library lies between that and the user's code, such as Do, has room.
+// noteSite notes the caller's place. skip counts the frames to leave out, down to the method of the kind that the user
+// has called. Further frames of this library below the user's code, such as Do, have room.
 func (s *callSite) noteSite(skip int) {
 	if s.known.Load() {
 		return
@@ -25,8 +25,8 @@ func (s *callSite) noteSite(skip int) {
 	s.known.Store(true)
 }
 
-// Site is the first call that is not this library's own; empty if it was not noted, or is not among
-// those: package multilock asks in goroutines of its own.
+// Site is the first call outside this library. It is empty if no site was noted, or if all noted calls are the
+// library's: package multilock locks in goroutines of its own.
 func (s *callSite) Site() string {
 	if !s.known.Load() {
 		return ""

@@ -18,29 +18,29 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// deadlocks publishes in Redis the client's long waits, of callers that hold other locks, and looks
-// for circles of which one of them is part: see package deadlock. It reads what the clients publish that
-// are in the way of these waits, what those publish that are in the way of theirs, and so on. All that is sent
-// is one text of its own and, in a few pipelines, one question for each of a bounded number of clients.
+// deadlocks publishes in Redis the long waits of the client's callers that hold other locks, and finds the circles that
+// contain one of these waits: see package deadlock. It reads the texts of the clients that block these waits, then of
+// the clients that block those, and so on. It sends one text of its own and, in a few pipelines, one read for each of a
+// bounded number of clients.
 type deadlocks struct {
-	looks     uint64 // so far
+	checks    uint64 // so far
 	number    uint64 // of the last text that Redis has confirmed
 	published bool   // a text may be in Redis
-	failed    bool   // that was logged
+	failed    bool   // the failure was logged
 	watch     deadlock.Watch
 }
 
 const (
-	// mostAsked is how many clients are asked in a look.
+	// mostAsked is how many clients a check asks for at most.
 	mostAsked = 64
-	// publishedFor is for how many looks a text lasts in Redis.
+	// publishedFor is for how many checks a text lasts in Redis.
 	publishedFor = 4
-	// leastPublished bounds that from below, for very short waits and slow machines.
+	// leastPublished is the shortest time that a text lasts, for very short waits and slow machines.
 	leastPublished = 2 * time.Second
 )
 
-func (d *deadlocks) look(l *looker, long []longWait) {
-	d.looks++
+func (d *deadlocks) check(l *waitChecker, long []longWait) {
+	d.checks++
 	own, waits := d.ownText(l, long)
 	if len(own.Waits) == 0 {
 		d.withdraw(l)
@@ -49,10 +49,10 @@ func (d *deadlocks) look(l *looker, long []longWait) {
 	}
 	d.publish(l, own)
 	mine := *own // what this client knows of itself does not depend on Redis
-	mine.Number = d.looks
-	all, err := l.gather(&mine)
+	mine.Number = d.checks
+	all, err := l.readBlockers(&mine)
 	if err != nil {
-		d.complain(l, err)
+		d.logOnce(l, err)
 		return // what was seen before is neither confirmed nor refuted
 	}
 	for _, c := range d.watch.See(deadlock.NewGraph(all...).Circles(own.Client)) {
@@ -60,10 +60,10 @@ func (d *deadlocks) look(l *looker, long []longWait) {
 	}
 }
 
-// ownText is what the client publishes of its long waits.
-func (d *deadlocks) ownText(l *looker, long []longWait) (*deadlock.Said, map[uint64]longWait) {
+// ownText is the text in which the client publishes its long waits.
+func (d *deadlocks) ownText(l *waitChecker, long []longWait) (*deadlock.Published, map[uint64]longWait) {
 	cfg := &l.watch.cfg
-	s := &deadlock.Said{Client: cfg.Client, Label: cfg.Label, Number: d.number + 1, EveryMS: l.every.Milliseconds()}
+	s := &deadlock.Published{Client: cfg.Client, Label: cfg.Label, Number: d.number + 1, EveryMS: l.every.Milliseconds()}
 	waits := make(map[uint64]longWait)
 	for _, w := range long {
 		if len(w.under) == 0 || w.lock.NoReentry || len(s.Waits) == deadlock.MostWaits {
@@ -88,28 +88,28 @@ func (d *deadlocks) ownText(l *looker, long []longWait) (*deadlock.Said, map[uin
 	return s, waits
 }
 
-// isRead reports whether it is the readers' side of a lock.
+// isRead reports whether this is the readers' side of a lock.
 func (l Lock) isRead() bool { return l.Side == kind.Reading }
 
-// text is the lock as it is published.
+// text is the lock as published.
 func (l Lock) text() deadlock.Lock {
 	return deadlock.Lock{Kind: l.Kind, Name: l.Name, Reading: l.isRead(), Several: l.Masters}
 }
 
-func (d *deadlocks) publish(l *looker, s *deadlock.Said) {
+func (d *deadlocks) publish(l *waitChecker, s *deadlock.Published) {
 	ctx, cancel := l.bounded()
 	defer cancel()
 	d.published = true
 	err := l.watch.cfg.Redis.Set(ctx, keys.Waits(s.Client), s.Text(), max(publishedFor*l.every, leastPublished)).Err()
 	if err != nil {
-		d.complain(l, err)
+		d.logOnce(l, err)
 		return
 	}
 	d.number = s.Number
 }
 
 // withdraw deletes the text.
-func (d *deadlocks) withdraw(l *looker) {
+func (d *deadlocks) withdraw(l *waitChecker) {
 	if !d.published {
 		return
 	}
@@ -117,22 +117,22 @@ func (d *deadlocks) withdraw(l *looker) {
 	cfg := &l.watch.cfg
 	ctx, cancel := context.WithTimeoutCause(context.Background(), cfg.Budget(), remote.ErrBudget)
 	defer cancel()
-	_ = cfg.Redis.Del(ctx, keys.Waits(cfg.Client)).Err() // it ends by itself
+	_ = cfg.Redis.Del(ctx, keys.Waits(cfg.Client)).Err() // the key expires by itself
 }
 
-// complain logs once that Redis refuses.
-func (d *deadlocks) complain(l *looker, err error) {
+// logOnce logs once that Redis refuses.
+func (d *deadlocks) logOnce(l *waitChecker, err error) {
 	cfg := &l.watch.cfg
 	if d.failed || cfg.Life.Err() != nil {
 		return
 	}
 	d.failed = true
-	l.log().Warn("who waits for whom could not be written or read; circles of waits may not be seen", "key", keys.Waits(cfg.Client), "error", err)
+	l.log().Warn("waits could not be published or read; deadlocks may not be found", "key", keys.Waits(cfg.Client), "error", err)
 }
 
-// gather reads what other clients publish that are in the way, beginning with those in the way of our own waits.
-func (l *looker) gather(own *deadlock.Said) (all []*deadlock.Said, err error) {
-	all = []*deadlock.Said{own}
+// readBlockers reads the texts of the clients that block others, beginning with those that block our own waits.
+func (l *waitChecker) readBlockers(own *deadlock.Published) (all []*deadlock.Published, err error) {
+	all = []*deadlock.Published{own}
 	asked := map[string]bool{own.Client: true}
 	for fresh := all; len(fresh) > 0 && len(asked) < mostAsked; {
 		var clients []string
@@ -149,12 +149,12 @@ func (l *looker) gather(own *deadlock.Said) (all []*deadlock.Said, err error) {
 		}
 		all = append(all, fresh...)
 	}
-	slices.SortFunc(all, func(a, b *deadlock.Said) int { return strings.Compare(a.Client, b.Client) })
+	slices.SortFunc(all, func(a, b *deadlock.Published) int { return strings.Compare(a.Client, b.Client) })
 	return all, nil
 }
 
-// read reads the texts of clients, as far as they have published any.
-func (l *looker) read(clients []string) (list []*deadlock.Said, err error) {
+// read reads the texts of clients that have published one.
+func (l *waitChecker) read(clients []string) (list []*deadlock.Published, err error) {
 	if len(clients) == 0 {
 		return nil, nil
 	}
@@ -173,7 +173,7 @@ func (l *looker) read(clients []string) (list []*deadlock.Said, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if s, err := deadlock.Parse(text); err == nil && s.Client == clients[i] { // else it is of a later version
+		if s, err := deadlock.Parse(text); err == nil && s.Client == clients[i] { // otherwise a later version wrote it
 			list = append(list, s)
 		}
 	}
@@ -181,14 +181,14 @@ func (l *looker) read(clients []string) (list []*deadlock.Said, err error) {
 }
 
 // reportDeadlock reports a circle that is certain.
-func (l *looker) reportDeadlock(c deadlock.Circle, w longWait) {
+func (l *waitChecker) reportDeadlock(c deadlock.Circle, w longWait) {
 	if w.of == nil || !l.watch.entries.lasts(w.seen) {
 		return
 	}
 	e := notify.DeadlockEvent{Kind: c[0].Wait.Kind, Name: c[0].Wait.Name, Waited: c[0].Wait.Waited(), Where: w.Site()}
 	for _, s := range c {
 		e.Circle = append(e.Circle, notify.DeadlockedWait{
-			Client: s.Said.Client, Label: s.Said.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
+			Client: s.Published.Client, Label: s.Published.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
 			Has: s.Has.Name, Owner: s.Has.Owner, Token: s.Has.Token,
 		})
 	}

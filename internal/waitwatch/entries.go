@@ -4,16 +4,16 @@ import "sync"
 
 // entries are the waits of a client, oldest first.
 type entries struct {
-	mu          sync.Mutex // guards the rest, and the links of what is in the list; never held over anything that waits
+	mu          sync.Mutex // guards the rest, and the links of the entries in the list; never held while waiting
 	first, last *Entry
-	count       uint64 // of all that have come
-	sites       int    // how many more call sites may be noted until the next look
-	looking     bool   // a goroutine looks at them
+	count       uint64 // of all waits so far
+	sites       int    // how many more call sites may be noted until the next check
+	checking    bool   // a goroutine checks them
 
-	labels map[string]string // of other clients that have been in the way; see learnLabels
+	labels map[string]string // of other clients that have blocked ours; see learnLabels
 }
 
-// Entry is one wait in the list. The zero Entry is in none.
+// Entry is one wait in the list. The zero Entry is not in a list.
 type Entry struct {
 	of            Grant
 	before, after *Entry
@@ -21,8 +21,8 @@ type Entry struct {
 	callSite
 }
 
-// enter adds a wait, or notes which grant it waits for now. It reports whether no goroutine looks at the list: then
-// the caller has to start one.
+// enter adds a wait, or notes which grant it waits for now. It reports whether no goroutine checks the list: then the
+// caller must start one.
 func (es *entries) enter(e *Entry, of Grant, skip int) (unwatched bool) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
@@ -38,9 +38,9 @@ func (es *entries) enter(e *Entry, of Grant, skip int) (unwatched bool) {
 		es.last.after = e
 	}
 	es.last = e
-	unwatched = !es.looking
+	unwatched = !es.checking
 	if unwatched {
-		es.looking, es.sites = true, sitesEach
+		es.checking, es.sites = true, sitesEach
 	}
 	if es.sites > 0 {
 		es.sites--
@@ -49,8 +49,8 @@ func (es *entries) enter(e *Entry, of Grant, skip int) (unwatched bool) {
 	return unwatched
 }
 
-// sitesEach is how many waits between two looks have their call site noted. One takes
-// about as long as a tenth of a pair of Lock and Unlock within a process.
+// sitesEach is how many waits between two checks have their call site noted. Noting one takes about a tenth of the time
+// of a Lock and an Unlock within a process.
 const sitesEach = 128
 
 func (es *entries) leave(e *Entry) {
@@ -69,21 +69,21 @@ func (es *entries) leave(e *Entry) {
 	e.before, e.after, e.number = nil, nil, 0
 }
 
-// seen is an entry as it was when it was looked at.
+// seen is an entry as it was when it was checked.
 type seen struct {
 	*Entry
 	of     Grant
 	number uint64
 }
 
-// older returns the oldest waits with numbers up to upTo, so many of them at most, and how many waits have come so
-// far. Without any wait, alone is true, and the caller has to stop looking.
+// older returns the oldest waits with numbers up to upTo, at most that many of them, and how many waits have begun so
+// far. If there are no waits, alone is true, and the caller must stop checking.
 func (es *entries) older(upTo uint64, most int) (list []seen, count uint64, alone bool) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	es.sites = sitesEach
 	if es.first == nil {
-		es.looking = false
+		es.checking = false
 		return nil, es.count, true
 	}
 	for e := es.first; e != nil && e.number <= upTo && len(list) < most; e = e.after {
@@ -99,7 +99,7 @@ func (es *entries) lasts(s seen) bool {
 	return s.Entry.number == s.number
 }
 
-func (es *entries) none() bool {
+func (es *entries) isEmpty() bool {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	return es.first == nil
@@ -115,7 +115,7 @@ func (es *entries) learn(client, label string) {
 	es.labels[client] = label
 }
 
-// knows reports whether another client's label was asked for.
+// knows reports whether another client's label has been read.
 func (es *entries) knows(client string) bool {
 	es.mu.Lock()
 	defer es.mu.Unlock()

@@ -13,38 +13,38 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// Label publishes a client's label in Redis, for people, while the client holds or waits. A client without a
-// label has a nil one, and sends nothing.
+// Label publishes a client's label in Redis, for people, while the client holds or waits. Without a label it is nil, and
+// sends nothing.
 //
 // The key is written when the client is granted a lock or begins to wait, unless it was written a
-// moment ago, and then again and again while the client has something. No caller waits for that, and
+// moment ago, and then again and again while the client holds or waits. No caller waits for the write, and
 // no lock depends on it. (Rejected: to write it with the renewals. A lease of an hour is renewed every twenty
-// minutes, a client that waits renews nothing, and a master of several has no renewals of its own client's.)
+// minutes, a client that waits has no renewals, and the client of one master of several has none of its own.)
 type Label struct {
 	key, text string
 	cfg       Config
 	every     time.Duration
 	idle      func() bool // the client neither holds nor waits
 
-	shown atomic.Bool // it was written a moment ago, or is about to be
+	recent atomic.Bool // written a moment ago, or about to be written
 
 	mu      sync.Mutex   // guards the rest; never held over a network call
 	leads   map[any]lead // clients of which this one is a master of several
-	timer   *time.Timer  // for the next time; nil if there was none
+	timer   *time.Timer  // for the next write; nil if there was none
 	writing bool
 	written bool // the key may be there
-	failed  bool // that was logged
+	failed  bool // the failure was logged
 	closed  bool
 }
 
 const (
-	// leastShown is how often a label is written at most.
-	leastShown = 30 * time.Second
-	// mostShown bounds the life of the label of a client with a very long lease.
-	mostShown = time.Hour
-	// shownFor is for how many times as long the key lives. So what a dead client holds by a lease of
-	// the usual length has its label for as long as it stands.
-	shownFor = 3
+	// minEvery is the least time between two writes.
+	minEvery = 30 * time.Second
+	// maxEvery bounds the time to live of the label of a client with a very long lease.
+	maxEvery = time.Hour
+	// ttlFactor is how many times as long the key lives. So a lock that a dead client holds by a lease of
+	// the usual length has a label until the lease ends.
+	ttlFactor = 3
 )
 
 // NewLabel makes the label of a client; nil if it has none. idle reports whether the client neither holds nor waits.
@@ -52,12 +52,12 @@ func NewLabel(cfg Config, lease time.Duration, idle func() bool) *Label {
 	if cfg.Label == "" {
 		return nil
 	}
-	return &Label{key: keys.Label(cfg.Client), text: cfg.Label, cfg: cfg, every: min(max(lease, leastShown), mostShown), idle: idle}
+	return &Label{key: keys.Label(cfg.Client), text: cfg.Label, cfg: cfg, every: min(max(lease, minEvery), maxEvery), idle: idle}
 }
 
-// Show has the label written, if it was not written lately. It waits for nothing.
-func (l *Label) Show() {
-	if l == nil || l.shown.Load() || !l.shown.CompareAndSwap(false, true) {
+// Publish starts a write of the label, if it was not written lately. It does not wait.
+func (l *Label) Publish() {
+	if l == nil || l.recent.Load() || !l.recent.CompareAndSwap(false, true) {
 		return
 	}
 	l.begin()
@@ -73,12 +73,12 @@ func (l *Label) begin() {
 	l.cfg.Tasks.Go(l.write)
 }
 
-// write is the goroutine that writes. It ends when that is done.
+// write is the goroutine that writes. It ends after the write.
 func (l *Label) write() {
-	err := l.send(l.cfg.Life, func(ctx context.Context) error { return l.cfg.Redis.Set(ctx, l.key, l.text, shownFor*l.every).Err() })
+	err := l.send(l.cfg.Life, func(ctx context.Context) error { return l.cfg.Redis.Set(ctx, l.key, l.text, ttlFactor*l.every).Err() })
 	l.mu.Lock()
 	l.writing, l.written = false, true
-	first := err != nil && !l.failed && l.cfg.Life.Err() == nil // Close ends it first of all
+	first := err != nil && !l.failed && l.cfg.Life.Err() == nil // Close ends this context first
 	l.failed = l.failed || err != nil
 	closed := l.closed
 	if !closed {
@@ -93,11 +93,11 @@ func (l *Label) write() {
 	}
 }
 
-// again writes once more if there is reason to. A lock that is granted after it was found idle finds that
-// the label is not shown.
+// again writes once more if the client is not idle. A lock that is granted after that check finds recent false, and
+// publishes the label itself.
 func (l *Label) again() {
-	l.shown.Store(false)
-	if l.isIdle() || !l.shown.CompareAndSwap(false, true) {
+	l.recent.Store(false)
+	if l.isIdle() || !l.recent.CompareAndSwap(false, true) {
 		return
 	}
 	l.begin()
@@ -113,15 +113,14 @@ func (l *Label) isIdle() bool {
 	return !slices.ContainsFunc(leads, func(one lead) bool { return !one.idle() })
 }
 
-// lead is a client to which belongs what the client of one master of several has.
+// lead is a client whose locks use this client as one master of several.
 type lead struct {
 	idle func() bool
-	gone <-chan struct{} // closed when it has been closed
+	gone <-chan struct{} // closed when the lead has been closed
 }
 
-// Follow is for the client of one master of several: the label is also shown while the client of all of them is not
-// idle, until gone is closed. Leads that are gone are forgotten when another comes, so there are not more than were
-// there at once.
+// Follow is for the client of one master of several: the label is also published while the lead is not idle, until gone
+// is closed. Leads that are gone are forgotten when another one comes, so the list never has more than existed at once.
 func (l *Label) Follow(client any, idle func() bool, gone <-chan struct{}) {
 	if l == nil {
 		return
@@ -142,7 +141,7 @@ func (l *Label) Follow(client any, idle func() bool, gone <-chan struct{}) {
 	l.leads[client] = lead{idle, gone}
 }
 
-// Close has the label deleted.
+// Close deletes the label, in the background.
 func (l *Label) Close() {
 	if l == nil {
 		return
@@ -155,14 +154,14 @@ func (l *Label) Close() {
 	}
 	if l.written && !l.writing {
 		l.cfg.Tasks.Go(l.erase)
-	} // else there is nothing, or the goroutine that writes deletes it
+	} // otherwise there is no key, or the goroutine that writes deletes it
 }
 
 func (l *Label) erase() {
-	_ = l.send(context.Background(), func(ctx context.Context) error { return l.cfg.Redis.Del(ctx, l.key).Err() }) // it ends by itself
+	_ = l.send(context.Background(), func(ctx context.Context) error { return l.cfg.Redis.Del(ctx, l.key).Err() }) // the key expires by itself
 }
 
-// send bounds what a command takes, and a hook of go-redis may panic in it.
+// send bounds the time of a command, and returns the panic of a hook of go-redis as an error.
 func (l *Label) send(parent context.Context, command func(context.Context) error) (err error) {
 	defer panics.Into(&err)
 	ctx, cancel := context.WithTimeoutCause(parent, l.cfg.Budget(), remote.ErrBudget)

@@ -87,9 +87,9 @@ func TestLabelIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, k, busy, _ := newLabel(t)
 		busy.Store(true)
-		require.Empty(t, k.take(), "nobody has asked for it")
+		require.Empty(t, k.take(), "no Publish yet")
 		for range 100 {
-			l.Show()
+			l.Publish()
 		}
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(61 * time.Second)
@@ -99,17 +99,17 @@ func TestLabelIsRenewed(t *testing.T) {
 		var idle atomic.Bool
 		l.Follow("lead", idle.Load, nil)
 		time.Sleep(30 * time.Second)
-		require.Equal(t, []string{written}, k.take(), "the one that it serves has something")
+		require.Equal(t, []string{written}, k.take(), "the lead has something")
 		idle.Store(true)
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "an idle client sends nothing")
-		l.Show()
+		l.Publish()
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take())
 		l.Close()
 		require.Equal(t, []string{deleted}, k.take())
-		l.Show()
+		l.Publish()
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "a closed one writes nothing")
 		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
@@ -136,7 +136,7 @@ func TestLabelRefused(t *testing.T) {
 		l, k, busy, log := newLabel(t)
 		busy.Store(true)
 		k.err = context.DeadlineExceeded
-		l.Show()
+		l.Publish()
 		time.Sleep(91 * time.Second)
 		require.Len(t, k.take(), 4)
 		require.EqualValues(t, 1, log.n.Load())
@@ -152,7 +152,7 @@ func TestLabelAtClose(t *testing.T) {
 		life, end := context.WithCancelCause(t.Context())
 		l.cfg.Life, k.err = life, context.Canceled
 		end(errs.ErrClosed) // and close comes a moment later
-		l.Show()
+		l.Publish()
 		require.Len(t, k.take(), 1)
 		l.Close()
 		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
@@ -164,7 +164,7 @@ func TestLabelAtClose(t *testing.T) {
 func TestNoLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none *Label
-		none.Show()
+		none.Publish()
 		none.Follow(t, nil, nil)
 		none.Close()
 		l, k, _, _ := newLabel(t)

@@ -8,18 +8,18 @@ import (
 	"github.com/holdfast-go/holdfast/internal/notify"
 )
 
-// selfBlocks reports waits for what the client itself has held for as long as they last. Mostly somebody
-// locks under a plain context what the caller has, and waits for itself. It may also be that another
-// goroutine works for long under the lock, and nothing can tell the two apart where the context does
-// not say who is who: so it is reported as what it is, once for each holder. The holder's entry remembers
-// that: a caller that waits may give up and come again, and while nobody waits there is no looker.
+// selfBlocks reports waits for locks that the client itself has held for as long as they last. Mostly a caller locks
+// again, under a plain context, what it holds already, and waits for itself. It may also be that another goroutine works
+// for long under the lock. If the context does not show the owner, the two cannot be told apart, so the report says
+// only what is known, once for each holder. The holder's entry remembers the report: a caller that waits may give up and
+// come again, and without waits there is no waitChecker.
 type selfBlocks struct {
-	met map[Grant]time.Time // holders that were in somebody's way at the last look: since when they were seen there
+	holders map[Grant]time.Time // that blocked waits at the last check: when they were first seen to
 }
 
-// look goes through the long waits. The oldest one of each holder is reported.
-func (b *selfBlocks) look(l *looker, long []longWait, now time.Time) {
-	met := make(map[Grant]time.Time)
+// check goes through the long waits. It reports the oldest one of each holder.
+func (b *selfBlocks) check(l *waitChecker, long []longWait, now time.Time) {
+	holders := make(map[Grant]time.Time)
 	waits := make(map[Grant][]longWait)
 	var order []Grant
 	sure := make(map[Grant]bool)
@@ -31,30 +31,30 @@ func (b *selfBlocks) look(l *looker, long []longWait, now time.Time) {
 		}
 		if waits[h] == nil {
 			order = append(order, h)
-			met[h] = now
-			if since, known := b.met[h]; known {
-				met[h] = since
+			holders[h] = now
+			if since, known := b.holders[h]; known {
+				holders[h] = since
 			}
 		}
-		if certain && !sure[h] { // it is shown first
+		if certain && !sure[h] { // it is reported first
 			sure[h] = true
 			waits[h] = append([]longWait{w}, waits[h]...)
 			continue
 		}
 		waits[h] = append(waits[h], w)
 	}
-	b.met = met
+	b.holders = holders
 	for _, h := range order {
-		if held := now.Sub(h.HeldFrom(met[h])); held >= l.long {
+		if held := now.Sub(h.HeldFrom(holders[h])); held >= l.long {
 			l.reportSelfBlock(waits[h][0], len(waits[h]), h, held, sure[h])
 		}
 	}
 }
 
-// finder finds the holder of this client that is in the way of a wait, nil if there is none, and whether
-// the caller that waits is that holder.
-func (l *looker) finder(long []longWait) func(longWait) (holder Grant, sure bool) {
-	var elsewhere map[heldBy]Grant // of those that are not in front of a local queue; made if it is needed
+// finder returns a function that finds the holder of this client that blocks a wait, nil if there is none. sure says
+// that the waiting caller is that holder.
+func (l *waitChecker) finder(long []longWait) func(longWait) (holder Grant, sure bool) {
+	var elsewhere map[heldBy]Grant // grants that are not in front of a local queue; made if needed
 	return func(w longWait) (Grant, bool) {
 		for _, u := range w.under {
 			if u.Lock().excludes(w.lock) {
@@ -80,9 +80,8 @@ func (l *looker) finder(long []longWait) func(longWait) (holder Grant, sure bool
 
 type heldBy struct{ name, owner string }
 
-// heldOf are the grants of the names that are waited for. It goes through all that is held, once for a look
-// at most.
-func (l *looker) heldOf(long []longWait) map[heldBy]Grant {
+// heldOf returns the grants of the names that the client waits for. It goes through all holds, at most once in a check.
+func (l *waitChecker) heldOf(long []longWait) map[heldBy]Grant {
 	names := make(map[string]bool)
 	for _, w := range long {
 		names[w.lock.Name] = true
@@ -92,10 +91,10 @@ func (l *looker) heldOf(long []longWait) map[heldBy]Grant {
 	return held
 }
 
-// reportSelfBlock reports a wait, if it has not ended meanwhile and its holder was not reported. If it has ended, the
-// next look reports another one.
-func (l *looker) reportSelfBlock(w longWait, waits int, h Grant, held time.Duration, sure bool) {
-	if !l.watch.entries.lasts(w.seen) || h.Entry().told.Swap(true) {
+// reportSelfBlock reports a wait, if it has not ended and its holder was not reported before. If it has ended, the next
+// check reports another one.
+func (l *waitChecker) reportSelfBlock(w longWait, waits int, h Grant, held time.Duration, sure bool) {
+	if !l.watch.entries.lasts(w.seen) || h.Entry().reported.Swap(true) {
 		return
 	}
 	owner, token := h.Identity()
@@ -103,9 +102,9 @@ func (l *looker) reportSelfBlock(w longWait, waits int, h Grant, held time.Durat
 		Kind: w.lock.Kind, Name: w.lock.Name, Waited: w.waited, Waits: waits, Owner: owner, Token: token,
 		Held: held, Sure: sure, Waiting: w.Site(), Holding: h.Entry().Site(),
 	}
-	what := "a lock is waited for that this client holds itself"
+	what := "a caller waits for a lock that its own client holds"
 	if sure {
-		what = "somebody waits for a lock that it holds itself"
+		what = "a caller waits for a lock that it holds itself"
 	}
 	l.log().Warn(what, "kind", e.Kind, "name", e.Name, "waited", e.Waited, "waiting at", cmp.Or(e.Waiting, siteUnknown), "waits", waits,
 		"held", held, "locked at", cmp.Or(e.Holding, siteUnknown), "owner", e.Owner, "token", e.Token, "hint", w.lock.Hint)

@@ -56,13 +56,13 @@ func TestBlockedByAnotherWait(t *testing.T) {
 		w.entries.enter(&g.entry, g, 0)
 		return longWait{seen: seen{&g.entry, g, g.entry.number}, lock: g.Lock(), waited: time.Minute, under: g.under}
 	}
-	l, later := newLooker(w), time.Now().Add(time.Minute)
+	l, later := newWaitChecker(w), time.Now().Add(time.Minute)
 	ended := wait()
 	w.Leave(ended.Entry)
-	l.selfBlocks.look(l, []longWait{ended}, later)
+	l.selfBlocks.check(l, []longWait{ended}, later)
 	require.Zero(t, log.n.Load())
 	for range 2 {
-		l.selfBlocks.look(l, []longWait{wait()}, later)
+		l.selfBlocks.check(l, []longWait{wait()}, later)
 	}
 	require.EqualValues(t, 1, log.n.Load())
 }
@@ -72,11 +72,11 @@ func TestBlockedByAnotherWait(t *testing.T) {
 func TestHandedFromHandToHand(t *testing.T) {
 	log := &logged{Handler: slog.DiscardHandler}
 	w := newWatch(log)
-	l, g, now := newLooker(w), &fake{name: "a"}, time.Now()
+	l, g, now := newWaitChecker(w), &fake{name: "a"}, time.Now()
 	w.entries.enter(&g.entry, g, 0)
 	look := func(holder Grant) {
 		g.here, now = holder, now.Add(l.long/2)
-		l.selfBlocks.look(l, []longWait{{seen: seen{&g.entry, g, g.entry.number}, lock: g.Lock(), waited: time.Hour}}, now)
+		l.selfBlocks.check(l, []longWait{{seen: seen{&g.entry, g, g.entry.number}, lock: g.Lock(), waited: time.Hour}}, now)
 	}
 	for range 10 {
 		holder := &fake{name: "a"}
@@ -88,7 +88,7 @@ func TestHandedFromHandToHand(t *testing.T) {
 	require.EqualValues(t, 1, log.n.Load(), "control")
 }
 
-// crowded is how many of the waits that are looked at are of callers that hold something, where hundreds only
+// crowded is how many of the waits that are checked are of callers that hold something, where hundreds only
 // wait and have come before one who does.
 func crowded() (holding int) {
 	w := newWatch(slog.DiscardHandler)
@@ -97,11 +97,11 @@ func crowded() (holding int) {
 		g := &fake{name: "wanted", under: under}
 		list = append(list, seen{&g.entry, g, uint64(len(list))}) //nolint:gosec // few
 	}
-	for range mostLooked + 1 {
+	for range mostChecked + 1 {
 		wait()
 	}
 	wait(&fake{name: "has"})
-	l := newLooker(w)
+	l := newWaitChecker(w)
 	l.past = []mark{{time.Now(), uint64(len(list))}}
 	for _, one := range l.longOnes(list, time.Now()) {
 		if len(one.under) > 0 {
@@ -111,7 +111,7 @@ func crowded() (holding int) {
 	return holding
 }
 
-// TestLookedAtInACrowd: a caller that holds something is looked at behind any number of those that only wait.
+// TestLookedAtInACrowd: the wait of a caller that holds a lock is checked behind any number of callers that only wait.
 func TestLookedAtInACrowd(t *testing.T) { require.Equal(t, 1, crowded()) }
 
 // TestLookedAtInACrowdControl: with one number for all it is not, and a circle would not be seen.

@@ -13,21 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/internal/task"
 )
 
-// Grant is what a watch sees of a grant: of one that is waited for, or of one that is held. Implementations are
+// Grant is what a watch sees of a grant that a caller waits for, or of one that a caller holds. Implementations are
 // comparable by identity. The methods may be called from any goroutine.
 type Grant interface {
-	// Lock is the lock that it is of.
+	// Lock is the lock of the grant.
 	Lock() Lock
-	// Entry is that of the call that it was made for.
+	// Entry is the entry of the call that wants or wanted it.
 	Entry() *Entry
-	// Identity is the owner as the server knows it, and the fencing token; 0 while it is waited for.
+	// Identity is the owner as the server knows it, and the fencing token; 0 until the grant.
 	Identity() (owner string, token uint64)
-	// HeldFrom is since when it has been held, if that is known, else seen: since when it was seen to be.
+	// HeldFrom is when the hold began if that is known, and otherwise seen, when it was first seen.
 	HeldFrom(seen time.Time) time.Time
-	// Under are the grants that its caller holds while it waits for this one, at most so many.
+	// Under are the grants that its caller holds while it waits for this one, at most that many.
 	Under(most int) []Grant
-	// InTheWay is who holds the lock that is waited for, as was heard last: the owner, and its grant if that is of
-	// this client and has the front place of the local queue.
+	// InTheWay is the holder of the lock, as last known: the owner, and its grant if this client has it and it is in
+	// front of the local queue.
 	InTheWay() (owner string, here Grant)
 }
 
@@ -36,12 +36,11 @@ type Lock struct {
 	queue.Key
 	Client    any    // the engine's client, to tell the locks of different clients apart
 	NoReentry bool   // each acquisition is an owner of its own
-	Masters   int    // how many servers grant it, if they are several
-	Hint      string // for the caller of a wait that its own client blocks
+	Masters   int    // how many servers grant it, if several do
+	Hint      string // for a caller whose own client blocks its wait
 }
 
-// excludes reports whether a wait for a lock cannot end while a grant of this lock lasts. Of permits it is not known
-// whose the next ones are.
+// excludes reports whether a wait for a lock cannot end while a grant of this lock lasts. For permits that is not known.
 func (l Lock) excludes(waited Lock) bool {
 	return l.Client == waited.Client && l.Name == waited.Name && l.Servers == waited.Servers &&
 		!(l.isRead() && waited.isRead()) && !l.NoReentry && !waited.NoReentry
@@ -50,8 +49,8 @@ func (l Lock) excludes(waited Lock) bool {
 // Config is what a watch needs to know of its client.
 type Config struct {
 	Client   string        // its UUID
-	Label    string        // empty: it has none
-	LongWait time.Duration // how long a wait is that is looked at; not positive: none is
+	Label    string        // empty if it has none
+	LongWait time.Duration // how long a wait must last to be checked; if not positive, none is
 
 	Redis    redis.UniversalClient
 	Log      *slog.Logger
@@ -59,20 +58,20 @@ type Config struct {
 	Tasks    *task.Group      // owns the goroutines
 	Life     context.Context  // ends when the client is closed
 	Budget   func() time.Duration
-	// Held calls visit for each grant of one of the names that the client holds, with the owner as the server knows it.
+	// Held calls visit for each hold of the client of one of the names, with the owner as the server knows it.
 	Held func(names map[string]bool, visit func(name, owner string, g Grant))
 }
 
-// Watch has the waits of a client, oldest first. A call that waits enters itself, and leaves: two turns with a mutex,
-// and no look at the clock, as many locks of many goroutines are handed on in microseconds. How long they have
-// waited is found by the goroutine that looks at them.
+// Watch has the waits of a client, oldest first. A call that waits enters itself, and leaves. That takes a mutex twice,
+// and never reads the clock, because many hand-offs take microseconds. The goroutine that checks the waits finds out how
+// long they have lasted.
 type Watch struct {
 	cfg     Config
-	on      bool // entries are needed, to look at waits or for the labels of other clients
+	on      bool // entries are needed, to check waits or for the labels of other clients
 	entries entries
 
-	epoch time.Time    // a moment before the first lock was granted
-	noted atomic.Int64 // when after that the call site of a holder was noted last, in nanoseconds
+	epoch time.Time    // a time before the first grant
+	noted atomic.Int64 // when the call site of a holder was noted last, in nanoseconds after epoch
 }
 
 // New makes a watch. It sends nothing.
@@ -84,11 +83,11 @@ func New(cfg Config) *Watch {
 // same call. skip is how many frames lie between the caller of Enter and the method that the user has called.
 func (w *Watch) Enter(e *Entry, g Grant, skip int) {
 	if w.on && w.entries.enter(e, g, skip+1) && w.cfg.LongWait > 0 {
-		w.cfg.Tasks.Go(newLooker(w).run)
+		w.cfg.Tasks.Go(newWaitChecker(w).run)
 	}
 }
 
-// Leave notes that the call does not wait any more. It is of the caller's own goroutine.
+// Leave notes that the call has stopped waiting. The goroutine of the call calls it.
 func (w *Watch) Leave(e *Entry) {
 	if e.number != 0 {
 		w.entries.leave(e)
@@ -99,8 +98,7 @@ func (w *Watch) Leave(e *Entry) {
 // most, however many locks are granted.
 const siteGap = 100 * time.Microsecond
 
-// NoteHolder notes where in the program the holder of a lock was granted it, unless that was done for another holder
-// a moment ago. skip is as for Enter.
+// NoteHolder notes where in the program a lock was acquired, unless that was noted for another holder a moment ago. skip is as for Enter.
 func (w *Watch) NoteHolder(e *Entry, granted time.Time, skip int) {
 	if !w.on {
 		return
@@ -111,8 +109,8 @@ func (w *Watch) NoteHolder(e *Entry, granted time.Time, skip int) {
 	}
 }
 
-// Idle reports whether nobody waits.
-func (w *Watch) Idle() bool { return w.entries.none() }
+// IsEmpty reports whether the client has no waits.
+func (w *Watch) IsEmpty() bool { return w.entries.isEmpty() }
 
-// LabelOf is the label of another client, as far as that is known.
+// LabelOf is the label of another client, empty if not known.
 func (w *Watch) LabelOf(client string) string { return w.entries.label(client) }

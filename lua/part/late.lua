@@ -1,5 +1,5 @@
--- late: refuse a request that a network kept for so long that its client does not wait any more.
--- A grant would lock the name for nobody until the lease ends.
+-- late: refuse a request that the network delayed for so long that its client has stopped waiting. A grant would lock the name,
+-- without a holder, until the lease ends.
 -- Reads: clock; limit: until when the script may be executed, as decimal text, nil: at any time
 -- Replies {-2, clock} if the limit has passed
 if limit and (#limit < #clock or #limit == #clock and limit < clock) then return {-2, clock} end

@@ -1,7 +1,7 @@
 -- other: refuse a lock that another owner writes, or a key that is no read-write lock.
 -- Reads: call, name, mode: of the hash, nil or false if it has none; ticket; stays: see stay
--- Replies {0, pttl, ticket, owner} where somebody writes, or {0, stays, ticket, owner} if it only stays taken; {0, pttl, ticket, field...} of a hash without a mode, of more than four fields how many they
--- are; nothing where there is no hash
+-- Replies {0, pttl, ticket, owner} if another owner writes, or {0, stays, ticket, owner} if it only stays taken; {0, pttl, ticket, field...} of a hash without a mode, of more than four fields how many they
+-- are; nothing if there is no hash
 local fields = call('HLEN', name)
 if fields > 0 then
   local pttl = call('PTTL', name)

@@ -5,29 +5,29 @@
 -- KEYS  1 free: how many permits are free   2 permits: sorted set, permit -> until when, ms of the server's clock   3 token
 --       4 queue: sorted set, owner that waits -> when it came, us   5 places: sorted set, owner -> until when its place counts, ms
 --       6 wants: hash, owner that waits -> how many permits, if more than one   7 channel
---       8 what counts the number: 'semaphore', or 'latch'; said when the number is made, as nothing else tells the two apart
--- 1, 2 and 7 are Redisson's (RPermitExpirableSemaphore). How many permits there are is what is free and what is out. It may be fewer
--- than are out: then less than none is free.
+--       8 what counts the number: 'semaphore', or 'latch'; written with the number, because only this tells the two apart
+-- 1, 2 and 7 are Redisson's (RPermitExpirableSemaphore). The number of permits is the free ones and those that are out. It may be less
+-- than those that are out: then the free number is negative.
 --
--- A permit of this library is called as its owner, and the others of the same owner have "/2", "/3" and so on behind that. All have
--- one end. Redisson takes back those that have ended in the order of their ends and then of their names, so that without a number
--- first: while it is there, all are. Redisson's own permits have random names, by which they are told from these.
+-- A permit of this library has the name of its owner; further permits of the same owner have "/2", "/3" and so on behind that. All have
+-- one end. Redisson takes back those that have ended in the order of their ends and then of their names, so the one without a
+-- number first: while that exists, all do. Redisson's own permits have random names, by which they are told from these.
 --
--- Waiters: whoever comes while others wait, or while there is not enough free, takes a place at the end of the queue. Only the first
--- is granted anything, when all that it wants is free; those behind it wait for that, so who wants many is not starved. Whichever
--- script sees permits come back hands them out: with a claim, a lease that is just long enough for the client to hear of it, on its
+-- Waiters: an owner that comes while others wait, or while too few permits are free, takes a place at the end of the queue. Only the
+-- first waiter is granted permits, when all that it wants are free; those behind it wait for that, so a waiter for many is not starved.
+-- The script that sees permits come back grants them: with a claim, a lease that is just long enough for the client to be told, on its
 -- mailbox, which is the channel with ":" and the client's id behind it: "<number of the owner> <token> <time, us> <claim, ms>", and
--- behind that how many they are, if they are more than one. Who wants another number asks: the key that knows it was lost.
--- "<number of the owner> - - -" tells a waiter to ask. A client on whose mailbox nobody listens at this server is passed over, and its
+-- behind that the number of permits, if more than one. A waiter that wants another number asks: the server has lost the key with it.
+-- "<number of the owner> - - -" tells a waiter to ask. A client whose mailbox has no listener at this server is passed over, and its
 -- waiters keep their places. (See part/queue.lua.)
 --
--- A negative deadline is none. It is that of an owner that was handed its permits, until it gives them back or has asked for them, or
--- of a client of which such an owner let its lease end: its other waiters are passed over until it is heard of again, so one that is
--- dead or stopped costs a claim for each permit, and not one for each waiter. The number is the time of that. So are calls that set
+-- A negative deadline is not a deadline. It marks an owner that was granted permits by a message, until it gives them back or has asked
+-- for them, or a client of which such an owner let its lease end: its other waiters are passed over until the client sends a command, so a
+-- dead or stopped client costs a claim for each permit, and not one for each waiter. The number is the time of that. So are calls that set
 -- the number of permits, under names that no owner has, until they cannot come again: their number is when they may last be repeated.
 --
--- Work: a script looks at a bounded number of places and permits, or takes those that it looks at away for good, and else does what
--- grows with the permits that it grants or gives back.
+-- Work: a script reads a bounded number of places and permits, or removes those that it reads for good. Its other work grows with the
+-- permits that it grants or gives back.
 local call = redis.call
 local name, permits, tokens, queue, places, wants, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7]
 local look = 128 -- places or permits that are looked at, at a time

@@ -7,43 +7,43 @@
 -- All are Redisson's (fair lock of 4.x). An owner whose id ends in ":h" and a number waits in a client of this library; all
 -- others are Redisson's, and its rules hold for them.
 --
--- A place counts until its deadline, which its client puts off in time. That of a waiter who leaves sooner than that ends when the
--- word of a grant could not reach it any more, unless it was put off: so few are handed the lock that have left, or are about to.
+-- A place counts until its deadline, which its client extends in time. The place of a waiter that leaves sooner ends when a grant could
+-- not reach it in time any more, unless it was extended: so few grants go to waiters that have left, or are about to.
 -- Only the head can be purged by its deadline, as Redisson does it. Time is the server's alone.
 --
--- Granting: when the lock becomes free, the script that sees it hands it to the head, with a claim: a lease that is just long
--- enough for the head's client to hear of it. It hears by its mailbox, the channel followed by ":" and the client's id:
--- "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...". A head on whose mailbox
--- nobody listens at this server is passed over, and keeps its place. (Rejected: to send the message and see how many heard it, which
--- spares the question. Replicas pass messages on, and whoever listens at one would believe what was then given to another.) One of
--- Redisson's is handed the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its
+-- Granting: when the lock becomes free, the script that sees it grants it to the head, with a claim: a lease that is just long
+-- enough for the head's client to be told. The message goes to its mailbox, the channel followed by ":" and the client's id:
+-- "<number of the owner> <token> <time of the grant, us> <claim, ms> <number of the next in the run>...". A head whose
+-- mailbox has no listener at this server is passed over, and keeps its place. (Rejected: to send the message and count its receivers,
+-- which saves a command. Replicas forward messages, and a listener at one would believe a grant that then went to another.) A head of
+-- Redisson's is granted the lock as count 0, which its own next attempt makes 1, and is called on the channel followed by ":" and its
 -- owner id.
 --
 -- "<number> - - -" tells a waiter to ask: the lock stays taken for a while, and ends earlier than it was told. See leave.lua.
 --
--- Runs: those of the same client that stand directly behind the one who is handed the lock are named in its message too, by their
--- numbers, in their order. The tokens that follow its own are theirs, one each. The client hands the lock on among them without
--- asking. At the server the lock stays that of the first of them, with one claim or lease, and all others keep their places: so
--- nothing of a run can be lost. Who leaves gives back its own place; if the client dies, or loses the lock, the others stand where
--- they stood; and a client that does not understand the message, or does not get it, is served one by one. The last one's release
--- takes the places of all who were served. Until then these count as waiters. The order is that of the queue, because nobody is
--- granted the lock from it meanwhile. (Rejected: to take the places out when the run begins. Then a message that is lost, or a lock
--- that is, costs those of a live client their places.)
--- Of an earlier version of this library a client does not know messages of more than four words. Its next poll finds the grant.
+-- Runs: the message also names the waiters of the same client that stand directly behind the new holder, by their numbers, in their
+-- order. The tokens that follow its own are theirs, one each. The client hands the lock off among them without asking. At the server
+-- the first of them holds the lock, with one claim or lease, and all others keep their places: so a run cannot be lost. A waiter that
+-- leaves gives back its own place; if the client dies, or loses the lock, the others keep their positions; and a client that does not
+-- understand the message, or does not get it, is served one by one. The last one's release removes the places of all that were served.
+-- Until then these count as waiters. The order is that of the queue, because the server grants the lock to no other waiter meanwhile.
+-- (Rejected: to remove the places when the run begins. Then a lost message, or a lost lock, costs waiters of a live client their
+-- places.)
+-- A client of an earlier version does not know messages of more than four words. Its next poll finds the grant.
 --
--- Who was handed the lock stays among the deadlines until it gives the lock back, with the end of its claim for a deadline, far
--- below all others. One that is still there when the lock is free did not take it: the other places of its client are passed over
--- too, until it is heard of again, so that a client that is dead or stopped costs one claim and not one for each waiter.
+-- The owner that was granted the lock stays among the deadlines until it gives the lock back, with the end of its claim for a deadline,
+-- far below all others. If it is still there when the lock is free, it did not take the lock: the other places of its client are passed
+-- over too, until the client sends a command. So a dead or stopped client costs one claim, and not one for each waiter.
 --
--- Redisson's waiters: a deadline is taken off by each grant before it, by the wait of the one who was granted. So who stands
--- behind some of them has a later deadline, by the wait of each, and half a millisecond on top, by which it is known that there
--- is such a thing in the queue. (Redisson only adds and takes off whole ones, and hands the half on to who queues behind.)
--- That room is counted anew from those who are still in front: at each enqueuing, and by each poll, which also takes away what is
--- no longer needed, from the places of the dead too. (Rejected: to make a place last longer than the one before it, as Redisson
--- does. Nothing takes that off again, and deadlines grow with every enqueuing.)
+-- Redisson's waiters: each grant reduces the deadlines behind it by the wait of the waiter that was granted the lock. So a waiter behind
+-- some of Redisson's has a later deadline, by the wait of each, and half a millisecond on top, which marks that the queue has such
+-- waiters. (Redisson only adds and subtracts whole milliseconds, and so passes the half on to those that queue behind.)
+-- That extra time is computed anew from the waiters that are still in front: at each enqueuing, and by each poll, which also removes
+-- what is no longer needed, from the places of dead waiters too. (Rejected: to make a place last longer than the one before it, as
+-- Redisson does. It is never subtracted again, and deadlines grow with every enqueuing.)
 --
--- Work: however long the queue is, a script looks at a bounded number of places, or takes those that it looks at out for good.
--- Where the queue is longer, rules are coarser: see grant, drop, enqueue.
+-- Work: however long the queue is, a script reads a bounded number of places, or removes those that it reads for good. In longer queues
+-- the rules are coarser: see grant, drop, enqueue.
 local call = redis.call
 local name, tokens, queue, deadlines, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local foreignWait = 300000 -- ms: Redisson's default for a wait without a limit

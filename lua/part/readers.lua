@@ -1,11 +1,11 @@
--- readers: who of the readers of a lock is still there.
+-- readers: find readers of a lock whose leases last.
 -- Reads: call, name; one: whether it is enough to find one
--- Sets:  rest: for how long the last of their leases lasts, ms, or that of the one that was found; 0 if nobody is there
---        reader: one of them who is there; nil if nobody is, or if they are too many to be looked at
--- Replies an error of the server's, but for one that refuses keys that are not among KEYS, as all leases of others are: who reads is
---        known from the hash alone. There, too, all are taken for there.
--- A reader of this library has one lease, whatever its count, and one of Redisson's has one for each. Where there is more than can be
--- looked at, all are taken for there: the hash then lasts as long as the last renewal of any of them.
+-- Sets:  rest: for how long the last of their leases lasts, ms, or that of the one that was found; 0 if there is none
+--        reader: one of them; nil if there is none, or if they are too many to check
+-- Replies an error of the server, except one that refuses keys that are not among KEYS, such as the leases of other readers: then the
+--        hash alone says who reads, and all readers count as there.
+-- A reader of this library has one lease, whatever its count, and one of Redisson's has one for each. If there are too many
+-- to check, all count as there: the hash then lasts as long as the last renewal of any of them.
 local rest = 0
 local reader, looks = nil, 0
 local fields = call('HLEN', name)

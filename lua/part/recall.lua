@@ -1,7 +1,7 @@
 -- recall: call the client of the owner that has a lock, if it wants to be called.
 -- Reads: name, owner; hash: the fields of the lock
 -- An owner's letter says by which command: k by PUBLISH, s by SPUBLISH. The mailbox is the lock's channel, followed by the client.
--- A client does not call itself: it knows who waits there.
+-- A client does not call itself: it knows its own waiters.
 local id, letter = string.match(type(hash[1]) == 'string' and hash[1] or '', '^(.*):([ks])%d+$')
 if id and string.sub(owner, 1, #id) ~= id then
   local tag = string.find(name, '{', 1, true) and name or '{' .. name .. '}'

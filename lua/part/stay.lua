@@ -1,7 +1,7 @@
 -- stay: end the stay of a lock that its writer has left, if it is over, see rw_leave.lua. The lock is then as after a release of the
 -- write: the owner goes on reading, as one of any number, or the lock is free.
 -- Reads: call, name; time: the server's; mode: of the hash
--- Sets:  stays: for how long it stays taken, ms; not above 0 if that is over, nil if nobody has left it so
+-- Sets:  stays: for how long it stays taken, ms; not above 0 if that is over, nil if no writer has left it so
 --        mode: as it is afterwards, nil if there is no hash
 local stays = nil
 if mode == 'write' and call('HLEN', name) <= 128 then

@@ -2,8 +2,9 @@
 -- Reads: name
 -- Sets:  prefix: the text before an owner and ":rwlock_timeout:" and a number
 --        lasts: a function of such a key: for how long it lasts, ms; -2 if it is not there; or an error of the server's
--- While the slot of a cluster moves to another master, that one says -2 also of a key that is still at the old one. A lock without its
--- readers' leases would look free there. It refuses to look for such a key and the lock together, and so it is asked for both.
+-- While the slot of a cluster moves to another master, that master replies -2 also for a key that is still at the old one. A lock
+-- without its readers' leases would look free there. It refuses a command that names such a key and the lock together, so the function
+-- asks for both.
 local prefix = (string.find(name, '{', 1, true) and name or '{' .. name .. '}') .. ':'
 local settled = false -- the slot does not move
 local function lasts(key)

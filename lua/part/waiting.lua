@@ -1,6 +1,6 @@
--- waiting: whether a writer waits for the lock whose place counts.
+-- waiting: find the writer that waits for the lock, if its place counts.
 -- Reads: call, writers, now: the server's time in ms
--- Sets:  writer, place: the writer who waits for longest and until when its place counts, ms; nil if nobody waits
+-- Sets:  writer, place: the writer that has waited longest, and until when its place counts, ms; nil if none waits
 local writer = nil
 local place = nil
 if call('EXISTS', writers) == 1 then

@@ -44,9 +44,9 @@ var (
 	Overtake     Switch // commands do not wait for a sending that takes long
 	OwnAnswer    Switch // who travels in one script with others gets its own answer
 	LostForAll   Switch // and an error of the network leaves open whether it ran
-	Aside        Switch // what follows a loss, the log above all, keeps nobody waiting
-	ToldAside    Switch // what nobody's call is about is told to an observer aside
-	ToldEnds     Switch // an observer hears of ends that no Unlock made
+	AsyncLog     Switch // log records are handled asynchronously, so that callers do not wait for them
+	AsyncEvents  Switch // events without a caller are delivered to an observer asynchronously
+	ToldEnds     Switch // an observer receives ends that no Unlock caused
 	Caught       Switch // a panic of an observer's function goes no further
 	NobodyHas    Switch // what was granted to a goroutine that an observer ends is given back
 	// BesideStrings: where the key became a string of another library's, there is nothing to give back
@@ -60,39 +60,39 @@ var (
 
 	Gone Switch // nothing is sent any more for a caller who has left
 
-	Deaf Switch // a waiter that cannot listen asks
+	CannotListen Switch // a waiter that cannot listen asks
 
 	// Of waiters with places in a queue at the server.
 
-	DeafPlace Switch // a place is asked for all the same where the mailbox is not subscribed in time
-	Listening Switch // a place is asked for when the mailbox is subscribed, not before
-	Poll      Switch // a client that waits looks after the queue, also when nothing happens
-	Refresh   Switch // and puts off the deadlines of its places
-	GrantTime Switch // a grant is trusted from when it was made, not from when it was heard of
+	PlaceUnsubscribed Switch // a place is requested even if the mailbox is not subscribed in time
+	Listening         Switch // a place is asked for when the mailbox is subscribed, not before
+	Poll              Switch // a client that waits looks after the queue, also when nothing happens
+	Refresh           Switch // and puts off the deadlines of its places
+	GrantTime         Switch // a grant is trusted from when it was made, not from when it was heard of
 	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this
 	// one's.
 	OwnMessage Switch
 
-	// Of locks that are handed on within a client.
+	// Of locks that are handed off within a client.
 
-	Reserved  Switch // a lock is handed on with a token that was reserved, never with a made-up one
-	Look      Switch // after a while the holder asks the server whether others want the lock
-	LetGo     Switch // and then its client lets them go first
-	Turns     Switch // each of them
-	Guests    Switch // where clients of Redisson compete a turn is one grant
-	HeadStart Switch // for as long as one who is far away needs
-	Half      Switch // a lease that is half over is not handed on
-	Believes  Switch // "not held" is not believed while a command is out that may have released the lock
-	Rest      Switch // a subscription of one's own that only lingers is not taken for another client twice
-	Longer    Switch // a lease that stands for longer than was asked for is not handed on
-	Front     Switch // nor is a lock by one who does not have the front place
-	Inner     Switch // a plain lease is renewed only while a renewed hold in it lasts
-	LatePass  Switch // a lock is not handed on after a question that may reach the server late, and release it there
-	HandBack  Switch // who is handed the lock when leaving hands it on, or back
-	Outlast   Switch // what is under way for who leaves goes on for those behind
-	LateFor   Switch // but not for long where the servers are silent
-	SilentWay Switch // what was asked for who left is given back where a connection is silent, before its read ends
-	InTime    Switch // a place in a queue ends before a grant comes too late for its caller
+	Reserved      Switch // a lock is handed off with a reserved token, never with a made-up one
+	Look          Switch // after a while the holder asks the server whether others want the lock
+	YieldTurn     Switch // and then its client yields to them
+	Turns         Switch // each of them
+	RedissonTurns Switch // if clients of Redisson compete, a turn is one grant
+	HeadStart     Switch // for as long as one who is far away needs
+	Half          Switch // a lease that is half over is not handed off
+	Believes      Switch // "not held" is not believed while a command is out that may have released the lock
+	Rest          Switch // a subscription of one's own that only lingers is not taken for another client twice
+	Longer        Switch // a lease that stands for longer than was asked for is not handed off
+	Front         Switch // nor is a lock by one who does not have the front place
+	Inner         Switch // a plain lease is renewed only while a renewed hold in it lasts
+	LatePass      Switch // a lock is not handed off after a question that may reach the server late, and release it there
+	HandBack      Switch // a caller that takes the lock over while leaving hands it off, or back
+	Outlast       Switch // what is under way for who leaves goes on for those behind
+	LateFor       Switch // but not for long where the servers are silent
+	SilentWay     Switch // what was asked for who left is given back where a connection is silent, before its read ends
+	InTime        Switch // a place in a queue ends before a grant comes too late for its caller
 
 	// Of locks that a client keeps without a holder.
 
@@ -112,12 +112,12 @@ var (
 	LastWord    Switch // a refusal by the master that is asked first is not the last word
 	Undisturbed Switch // a caller who asks once takes no votes of an election under way
 	Remember    Switch // who was refused a lock a moment ago asks one master first
-	Listeners   Switch // a majority is asked who waits for a lock that is handed on, not one master
+	Listeners   Switch // a majority is asked who waits for a lock that is handed off, not one master
 	Tell        Switch // a majority is told of a token that the others do not have
 	Join        Switch // a master that has forgotten a hold is asked to take it back
 	Retake      Switch // as soon as it says so, whoever waits for that
 	Restarts    Switch // a master that may have forgotten what it granted does not count
-	Heard       Switch // a vote tells since when its master runs, also over a connection that was there before
+	VoteRun     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas    Switch // a grant that too few replicas have is none
 	Gaps        Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
 	// a vote that was decided on before the win is on its way then, although the machine sends it
@@ -149,29 +149,29 @@ var (
 	AllOrNone    Switch // what was granted is given back if one is not
 	GivesAllBack Switch // all are given back, also if that fails for one
 	JoinedEnds   Switch // the hold of all ends with the first that is lost
-	Company      Switch // what is asked for at once travels together
+	Group        Switch // members that are acquired at once share a pipeline
 	Forgo        Switch // what nobody has seen is released, whatever HoldAtLeast says
 
 	// Of the watchdog and of subscriptions.
 
-	Deadline    Switch // a hold ends by the local clock when nobody confirms its lease
-	Bound       Switch // renewal ends with the hold
-	Asleep      Switch // the time for which the machine slept counts
-	Beside      Switch // renewals are sent beside the clock, which goes on while a server is silent
-	Recheck     Switch // what was forgotten, or ran out, since its batch was made is not sent
-	Life        Switch // the verdict on an earlier grant is not taken for this one's
-	TooLate     Switch // what the server says after the deadline does not count
-	SendTime    Switch // a lease is trusted from when it was asked for, not from when the answer came
-	Length      Switch // a confirmation counts for the length that the server was asked for
-	Narrow      Switch // what is renewed is not due again before the attempt has ended
-	Wish        Switch // a renewal that was asked for by a moment does not come sooner, with others
-	Doubt       Switch // when the wall clock has jumped all leases are renewed
-	Rewake      Switch // a subscription that is confirmed, for the first time or again, is a wake-up
-	JoinWake    Switch // and so is joining one that is confirmed
-	Resubscribe Switch // a channel that the server has taken off is subscribed anew
-	Probing     Switch // when several channels are refused together, each is tried by itself
-	Follow      Switch // a subscription at a server that commands no longer go to is replaced
-	AtMaster    Switch // and so is one of a cluster whose server is a replica
+	Deadline     Switch // a hold ends by the local clock when nobody confirms its lease
+	Bound        Switch // renewal ends with the hold
+	Asleep       Switch // the time for which the machine slept counts
+	AsyncRenewal Switch // renewals are sent asynchronously, so the clock goes on while a server is silent
+	Recheck      Switch // what was forgotten, or ran out, since its batch was made is not sent
+	Life         Switch // the verdict on an earlier grant is not taken for this one's
+	TooLate      Switch // what the server says after the deadline does not count
+	SendTime     Switch // a lease is trusted from when it was asked for, not from when the answer came
+	Length       Switch // a confirmation counts for the length that the server was asked for
+	Narrow       Switch // what is renewed is not due again before the attempt has ended
+	RenewAt      Switch // a renewal that was wanted at a moment does not come sooner, with others
+	Doubt        Switch // when the wall clock has jumped all leases are renewed
+	Rewake       Switch // a subscription that is confirmed, for the first time or again, is a wake-up
+	JoinWake     Switch // and so is joining one that is confirmed
+	Resubscribe  Switch // a channel that the server has taken off is subscribed anew
+	Probing      Switch // when several channels are refused together, each is tried by itself
+	Follow       Switch // a subscription at a server that commands no longer go to is replaced
+	AtMaster     Switch // and so is one of a cluster whose server is a replica
 )
 
 // Off reports whether the defence is switched off.

@@ -78,7 +78,7 @@ func secondUnlock(s *subject) {
 	next := s.lock(s.Context(), b.New(s.name))
 	err := h.Unlock(s.Context())
 	require.ErrorIs(s, err, holdfast.ErrReleased)
-	require.EqualError(s, err, s.kind.Name+`: unlock "`+s.name+`": lock released`)
+	require.EqualError(s, err, s.kind.Name+`: unlock "`+s.name+`": already unlocked`)
 	s.held(b, next, 1)
 	s.unlock(next)
 }

@@ -46,7 +46,7 @@ var asides = map[string]struct {
 	without *defence.Switch
 }{
 	"a log": {
-		func(b *told) *holdfast.Options { return &holdfast.Options{Logger: slog.New(b)} }, &defence.Aside,
+		func(b *told) *holdfast.Options { return &holdfast.Options{Logger: slog.New(b)} }, &defence.AsyncLog,
 	},
 	"an observer": {
 		func(b *told) *holdfast.Options {
@@ -61,7 +61,7 @@ var asides = map[string]struct {
 				},
 				Sent: func(holdfast.ScriptEvent) {},
 			}}
-		}, &defence.ToldAside,
+		}, &defence.AsyncEvents,
 	},
 }
 
@@ -146,7 +146,7 @@ func TestBlockedAsideControl(t *testing.T) {
 // process that has only just gone on.
 func stuck(t *testing.T, test func(t *testing.T, h, inner *holdfast.Hold)) {
 	synctest.Test(t, func(t *testing.T) {
-		restore := defence.Aside.Without(t) // so that a log stops the watchdog
+		restore := defence.AsyncLog.Without(t) // so that a log stops the watchdog
 		b, s := newTold(), &memory.Server{}
 		c, err := memory.NewClient(&holdfast.Options{Logger: slog.New(b)})
 		require.NoError(t, err)

@@ -45,10 +45,10 @@ election/run.go
 internal/combine/combine.go
 	Overtake: «if _ = late; !OFF { »c.sending = slices.DeleteFunc(c.sending, func(k *call) bool { return
 		!k.begun.After(late) })\n\tc.promote()« }»
-	Company: if «OFF { _ = c } else if »own := c.joinGroup(ctx, cmd, until); own != nil {
+	Group: if «OFF { _ = c } else if »own := c.joinGroup(ctx, cmd, until); own != nil {
 	Gone: if o.ctx.Err() != nil« && !OFF» {
 internal/deadlock/circle.go
-	SeenTwice: if «(»later« || OFF)» && !s.told {
+	SeenTwice: if «(»later« || OFF)» && !s.reported {
 internal/engine/acquire.go
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer := time.NewTimer(Rest(sub, left))
 	LeaseEnd: «if OFF { left = 1<<63 - 1 }; »timer.Reset(Rest(sub, left))
@@ -61,7 +61,7 @@ internal/engine/attempt.go
 	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
 	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/backend.go
-	Deaf: if !l.Confirmed()« && !OFF» {
+	CannotListen: if !l.Confirmed()« && !OFF» {
 	Believes: return u.passing.Load()« && !OFF» }
 	Served: «if !OFF { »u.served = append(u.served, id)« }»
 internal/engine/grant.go
@@ -91,8 +91,8 @@ internal/engine/joined.go
 	JoinedEnds: «if OFF { return }; »j.follow(h)\n\t\t\tif one.reason()
 internal/engine/lease.go
 	Reserved: return «(»t.nextLocked() <= t.last« || OFF)» && «(»t.turnLocked()« || defence.Look.Off())»
-	Aside: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
-	Guests: if «OFF || »!t.base.Client.rivals.seenRecently(
+	AsyncLog: «if OFF { h.leaveLost(reason); return }; »t.base.Client.losses
+	RedissonTurns: if «OFF || »!t.base.Client.rivals.seenRecently(
 internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/oneserver.go
@@ -115,32 +115,32 @@ internal/engine/release.go
 internal/engine/state.go
 	KeptForced: if «OFF || »!recalls ||
 internal/engine/turns.go
-	LetGo: if t.others <= 0« || OFF» {
+	YieldTurn: if t.others <= 0« || OFF» {
 	Turns: \tt.others--«; if OFF { t.others = 0 }»
-internal/fair/asker.go
-	Overtake: func(f *flight) bool { return !«OFF && !»f.begun.After(late) })
+internal/fair/sender.go
+	Overtake: func(p *pipeline) bool { return !«OFF && !»p.begun.After(late) })
 	Gone: if q.gone« && !OFF» {
 internal/fair/waiter.go
-	Listening: p.entering && !l.confirmed« && !OFF» && !l.deaf:
-	OwnMessage: if got != nil && «(»got.micros > p.refusedAt« || OFF)» {
+	Listening: p.entering && !l.confirmed« && !OFF» && !l.cannotListen:
+	OwnMessage: if granted != nil && «(»granted.micros > p.refusedAt« || OFF)» {
 internal/fair/waitlist.go
-	DeafPlace: if l.deaf« || OFF» || l.confirmed
+	PlaceUnsubscribed: if l.cannotListen« || OFF» || l.confirmed
 	GrantTime: now := suspend.System.Now()«; if OFF { got.sent = now; return got, true }»
 internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
 	Refresh: if all« && !OFF» {
 	Refresh: func (l *waitlist) probe(now time.Time) []Waiting {« if OFF { return nil }»
 internal/notify/log.go
-	Aside: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
+	AsyncLog: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
 internal/notify/notify.go
-	ToldAside: «if OFF { n.handEvent(e, 0); return }; »n.events.put(e, room)
+	AsyncEvents: «if OFF { n.callObserver(e, 0); return }; »n.events.put(e, room)
 	Caught: if «OFF { return }; if »p := recover()
 internal/panics/panics.go
 	Panics: func Into(err *error) {« if OFF { return }»
 internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
 internal/remote/attempts.go
-	Haste: haste = «!OFF && (»waits || !limited || limit.After(a.end)« )»
+	Haste: haste = «!OFF && (»waits || !ends || callers.After(a.end)« )»
 	Resend: last || «OFF || »time
 internal/remote/call.go
 	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
@@ -157,10 +157,10 @@ internal/remote/undo.go
 		OFF { return }»
 	UndoAgain: if stray« && !OFF» {
 	UndoAgain: if «OFF || »now.After(one.limit) {
-internal/waitwatch/look.go
-	OwnNumber: some[len(under) > 0] > mostLooked «|| OFF && some[true]+some[false] > mostLooked »{
+internal/waitwatch/check.go
+	OwnNumber: some[len(under) > 0] > mostChecked «|| OFF && some[true]+some[false] > mostChecked »{
 internal/waitwatch/selfblock.go
-	ToldOnce: || h.Entry().told.Swap(true)« && !OFF» {
+	ToldOnce: || h.Entry().reported.Swap(true)« && !OFF» {
 lua/many.go
 	OwnAnswer: «if OFF { slices.Reverse(p.carried) }; »for i, c := range p.carried {\n\t\tif err != nil {
 	LostForAll: «if OFF { err = redis.ErrPoolTimeout }; »c.SetErr(err)\n\t\t\tcontinue
@@ -182,7 +182,7 @@ pubsub/reply.go
 pubsub/subscription.go
 	Rewake: «if !OFF { »t.signalLocked()« }»\n}\n\n// interruptLocked
 redlock/ballot.go
-	Heard: if b.trusts« || OFF» {\n\t\ta.reply
+	VoteRun: if b.trusts« || OFF» {\n\t\ta.reply
 	LeaveLate: rest != nil && a.holds()« && !OFF» {
 	Restarts: if b.trusts« || OFF» {\n\t\treturn nil
 	Resend: failure.final() || «OFF || »time
@@ -200,27 +200,27 @@ redlock/ballot_release.go
 	Withdraw: func (v votes) ReleaseAll(owners []watchdog.Owner) {« if OFF { return }»
 redlock/ballot_renew.go
 	Retake: a.reply.Status == lua.Gone« && !OFF && !defence.Join.Off()»:
-	Join: func (r *renewal) join(ctx context.Context, to, i int, answers chan<- said) {« if OFF { return }»
-	Retake: a.reply.Status == lua.Gone« && !OFF» {\n\t\tdenied
+	Join: func (r *renewal) restore(ctx context.Context, to, i int, answers chan<- renewalAnswer) {« if OFF { return }»
+	Retake: a.reply.Status == lua.Gone« && !OFF» {\n\t\trefused
 	Settle: if left > 0« && !OFF» {
 redlock/elect.go
 	Resend: !e.passing() || «OFF || »time
 	Tell: same >= e.q.need || «OFF || »e.tell
 	Restarts: if e.trusts« || OFF» {
-	Undisturbed: if «!OFF && »!e.look(ctx, rest, p) {
+	Undisturbed: if «!OFF && »!e.checkFree(ctx, rest, p) {
 redlock/lead.go
-	LastWord: !time.Now().Before(c.look)« && !OFF»
+	LastWord: !time.Now().Before(c.retryAt)« && !OFF»
 	Remember: return r.freshLocked(key) != nil« && !OFF»
 redlock/quorum.go
-	Clocks: func (q *quorum) shown(t time.Time) uint64 {« if OFF { return uint64(t.UnixMicro()) }»
+	Clocks: func (q *quorum) majorityTime(t time.Time) uint64 {« if OFF { return uint64(t.UnixMicro()) }»
 watchdog/moment.go
 	Asleep: func (w *Watchdog) sleptBy(t time.Time) time.Duration {« if OFF { return 0 }»
 	Asleep: func (w *Watchdog) asleep() time.Duration {« if OFF { return 0 }»
 watchdog/run.go
 	Doubt: «if !OFF { »w.pokeLocked(func(Owner) bool { return true }, now)« }»
-	Wish: if «(»l.by != 0 || l.after != 0«) && !OFF» {
+	RenewAt: if «(»l.by != 0 || l.after != 0«) && !OFF» {
 	Narrow: «if OFF { return l.pace() / 30 }; »return slack(l.pace())\n}
-	Beside: func (w *Watchdog) send(b batch) {« if OFF { w.renew(b); return }»
+	AsyncRenewal: func (w *Watchdog) send(b batch) {« if OFF { w.renew(b); return }»
 	-: func (w *Watchdog) renew(b batch) {« defence.BeforeRenewal()»
 	Recheck: if «!OFF && (»r.lease.life != r.life || r.lease.deadline <= w.at(sent)«)» {
 	Life: l.life != r.life« && !OFF»:

@@ -240,7 +240,7 @@ func TestJudgeClock(t *testing.T) {
 			reading{began.Add(apart + theirs), began.Add(passed), within})
 	}
 	const ms = time.Millisecond
-	expect(t, only(t, at(time.Second, time.Second, 0, ms)), OK, "shows our time")
+	expect(t, only(t, at(time.Second, time.Second, 0, ms)), OK, "agrees with ours")
 	expect(t, only(t, at(time.Second, 1011*ms, 0, ms)), OK) // within a per cent and the round trips
 	expect(t, only(t, at(time.Second, 1013*ms, 0, ms)), Error, "went on by 1.01s")
 	expect(t, only(t, at(time.Second, 985*ms, 0, ms)), Error)

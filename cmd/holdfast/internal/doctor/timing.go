@@ -63,7 +63,7 @@ func judgeClock(began, now reading) []Finding {
 	passed, theirs := now.ours.Sub(began.ours), now.server.Sub(began.server)
 	within := began.within + now.within
 	apart := now.server.Sub(now.ours)
-	shows := "shows our time, within " + brief(max(apart.Abs(), now.within))
+	shows := "agrees with ours, within " + brief(max(apart.Abs(), now.within))
 	if apart.Abs() > time.Second {
 		shows = fmt.Sprintf("shows %s more than ours", brief(apart))
 		if apart < 0 {
@@ -81,18 +81,18 @@ func judgeClock(began, now reading) []Finding {
 		}}
 	case within > allowed:
 		return []Finding{{
-			Level: Unknown, Found: fmt.Sprintf("the clock %s; answers take %s, which is too long to tell its rate", shows,
+			Level: Unknown, Found: fmt.Sprintf("the server clock %s; answers take %s, which is too long to tell its rate", shows,
 				brief(2*now.within)),
 			Means:  "a clock that runs more than 1 % faster than ours ends leases before holders expect it",
 			Remedy: "run this nearer to the server",
 		}}
 	case apart.Abs() > time.Minute:
 		return []Finding{{
-			Level: Note, Found: "the clock " + shows + ", and runs at our rate",
+			Level: Note, Found: "the server clock " + shows + ", and runs at our rate",
 			Means: "locks do not mind; logs of the two machines do not fit together", Remedy: "run NTP on both machines",
 		}}
 	}
-	return ok("the clock %s, and runs at our rate", shows)
+	return ok("the server clock %s, and runs at our rate", shows)
 }
 
 // latency: a renewal that takes too long is tried again, and one attempt takes at most a tenth of the

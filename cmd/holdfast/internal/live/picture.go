@@ -107,8 +107,8 @@ func (p *Picture) takeToll(s *server, node *redis.Client) {
 func (p *Picture) Find(ctx context.Context) {
 	var all sync.WaitGroup
 	for n, s := range p.servers {
-		all.Go(func() { p.again(ctx, s, scanning, func() error { return p.pass(in(ctx, scanning), n) }) })
-		all.Go(func() { p.again(ctx, s, hearing, func() error { return p.hear(in(ctx, hearing), n) }) })
+		all.Go(func() { p.again(ctx, s, scanning, func() error { return p.scan(in(ctx, scanning), n) }) })
+		all.Go(func() { p.again(ctx, s, hearing, func() error { return p.loadContended(in(ctx, hearing), n) }) })
 	}
 	all.Wait()
 }
@@ -141,15 +141,15 @@ func (s *server) failed(l lane, err error) {
 // FindAll goes over the keys of all servers once, as fast as they answer.
 func (p *Picture) FindAll(ctx context.Context) error {
 	for n := range p.servers {
-		if err := p.pass(ctx, n); err != nil {
+		if err := p.scan(ctx, n); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// pass goes over the keys of a server.
-func (p *Picture) pass(ctx context.Context, n int) error {
+// scan reads all keys of a server.
+func (p *Picture) scan(ctx context.Context, n int) error {
 	s := p.servers[n]
 	begin := time.Now()
 	s.starts(ctx, begin)
@@ -188,8 +188,8 @@ func (s *server) scanned() (n int64) {
 	return n
 }
 
-// hear asks for what is waited for.
-func (p *Picture) hear(ctx context.Context, n int) error {
+// loadContended reads the locks that have waiters.
+func (p *Picture) loadContended(ctx context.Context, n int) error {
 	for l, err := range p.servers[n].brief.Locks(ctx, inspect.Query{Match: p.opts.Match, Contended: true}) {
 		if lua.IsDenied(err) { // then who waits is seen where a lock is looked at for another reason
 			return nil

@@ -117,7 +117,7 @@ func TestPassWaitsForItsShare(t *testing.T) {
 	p := newPicture(t, Options{Share: 1e-9}, srv.Client(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- p.pass(in(ctx, scanning), 0) }()
+	go func() { done <- p.scan(in(ctx, scanning), 0) }()
 	stop := func() { cancel(); require.ErrorIs(t, <-done, context.Canceled) }
 	eventually(t, func() bool { return p.servers[0].scannedNow() > 0 }, "it begins")
 	stop()

@@ -75,7 +75,7 @@ func (m *fair) judge(before *keys, r line.Request) {
 	}
 }
 
-// judgeRun: nobody who waits stands before the one to whom a hold's run hands the lock on.
+// judgeRun: nobody who waits stands before the one to whom a hold's run hands the lock off.
 func (m *fair) judgeRun(from *line.Waiter, next uint8) {
 	s := &m.To
 	if s.Queue.At(next) < 0 {

@@ -1,4 +1,4 @@
-// Package handoff is the model of a lock that is handed on within a client: acquire.lua, pass.lua,
+// Package handoff is the model of a lock that is handed off within a client: acquire.lua, pass.lua,
 // release.lua, recount.lua and renew.lua, as package server has them, with tokens in blocks and a lease
 // that several owners use in turn. It consists of tests.
 //

@@ -12,9 +12,9 @@ import (
 const (
 	believesPass model.Defence = server.Own << iota // "not held" is not believed while a pass is under way
 	handedFresh                                     // an id that was handed away from is not used again
-	halfLease                                       // nothing is handed on in the second half of a lease
+	halfLease                                       // nothing is handed off in the second half of a lease
 	passReleases                                    // a pass that released hands nothing on
-	strayGrant                                      // a grant with a straggler is not handed on
+	strayGrant                                      // a grant with a straggler is not handed off
 	strayPass                                       // nor one whose pass has one
 	leaverGives                                     // who leaves when it is handed the lock gives it back
 	ownDeadline                                     // trust ends by the client's own clock

@@ -6,7 +6,7 @@
 // few times: it waits as every waiter does, or asks once. Few requests are lost or late at a time.
 // The fields of keeping are the bounds.
 //
-// Left out: how the lock is handed on among those who wait in A (package handoff has that), A's
+// Left out: how the lock is handed off among those who wait in A (package handoff has that), A's
 // wait to get the lock (package plain), renewals and messages to B that are lost, tokens beyond the
 // ones that A has reserved, and processes that stand still for longer than their leases.
 package keep

@@ -229,7 +229,7 @@ func (m *latching) waits(s state, out *steps) {
 			n := s
 			n.leaves--
 			n.waiters[i] = waiter{wishes: w.wishes}
-			n.gate.come = n.gate.come || !n.anybody()
+			n.gate.joined = n.gate.joined || !n.anybody()
 			out.Loud('W', [maxWaiters]string{"its first waiter leaves", "its second waiter leaves"}[i], n)
 		}
 	}
@@ -252,7 +252,7 @@ func (m *latching) waits(s state, out *steps) {
 		n.tell(m)
 		out.Quiet('W', "gets the answer to its look", n)
 	case asleep:
-		if g.wake || g.come || g.timer == 0 {
+		if g.wake || g.joined || g.timer == 0 {
 			n := s
 			n.look()
 			out.Quiet('W', "has reason to look", n)
@@ -274,7 +274,7 @@ func (s *state) join(m *latching, i int) {
 		s.gate.timer = m.rest
 		s.look()
 	case !m.off.Has(kicks):
-		s.gate.come = true
+		s.gate.joined = true
 	}
 	if s.gate.at == looking || s.gate.at == looked {
 		w.some = w.some || m.off.Has(ownLook)
@@ -284,7 +284,7 @@ func (s *state) join(m *latching, i int) {
 // look begins a look for those who wait now. Without anybody the gate is closed.
 func (s *state) look() {
 	g := &s.gate
-	g.wake, g.come, g.timer = false, false, 0
+	g.wake, g.joined, g.timer = false, false, 0
 	if !s.anybody() {
 		g.at = closed
 		return

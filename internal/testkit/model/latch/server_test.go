@@ -93,15 +93,15 @@ const (
 
 // gate looks for those of a client who wait.
 type gate struct {
-	at    uint8
-	left  uint8 // the answer of a look
-	lasts uint8
-	timer uint8 // ticks until it looks without a reason, while it sleeps
-	wake  bool  // the token of the subscription
-	come  bool  // the token of those who join and leave
-	link  model.Link
-	anew  bool // it was subscribed before
-	mail  bool // a message is on its way
+	at     uint8
+	left   uint8 // the answer of a look
+	lasts  uint8
+	timer  uint8 // ticks until it looks without a reason, while it sleeps
+	wake   bool  // the token of the subscription
+	joined bool  // the token of those who join and leave
+	link   model.Link
+	anew   bool // it was subscribed before
+	mail   bool // a message is on its way
 }
 
 // waiter is one call of Wait.

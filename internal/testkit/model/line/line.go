@@ -38,7 +38,7 @@ const (
 	ClaimEnds                              // grant: a claim has an end
 	ClaimIsShort                           // grant: and that is sooner than that of a lease
 	LeaverGone                             // release: who leaves has no place any more
-	HandsOn                                // release: what is freed is handed on
+	HandsOn                                // release: what is freed is handed off
 	AsksHead                               // acquire: nobody passes the head
 	OwnGrant                               // acquire: who was handed something is told so
 	OncePlaced                             // acquire: who has a place gets no other

@@ -100,7 +100,7 @@ func (s *State) Waits(owner uint8) bool {
 	return s.Waiters[w].Gen == gen && s.Waiters[w].Mode == Waiting
 }
 
-// Run is a list of owners of one client. Only the fair lock has runs: the client hands the lock on
+// Run is a list of owners of one client. Only the fair lock has runs: the client hands the lock off
 // from one to the next without the server. Zeros are behind the owners.
 type Run [MaxRun]uint8
 

@@ -7,12 +7,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// meet asks the masters for their clocks, until all have answered or the patience is over. It does
+// learnClocks asks the masters for their clocks, until all have answered or the patience is over. It does
 // nothing if enough clocks are known to propose a token by them, so only the first election of a
 // client asks. (Rejected: to go on as soon as enough clocks are known. If one clock is wrong, the
 // distance of the masters would decide which clock a token is made by.)
-func (b *ballot) meet(ctx context.Context) {
-	if b.q.shown(time.Now()) > 0 {
+func (b *ballot) learnClocks(ctx context.Context) {
+	if b.q.majorityTime(time.Now()) > 0 {
 		return
 	}
 	answers, asked := make(chan struct{}, len(b.votes)), 0
