@@ -33,6 +33,10 @@
 //     waiters have places, and are granted the lock by its polls when the lock is free. Waiters that
 //     can be reached go first.
 //   - The place of a process that is stopped for longer than 15 s.
+//   - The order of a queue that somebody has deleted (FLUSHDB, DEL of its keys). Its waiters ask for places anew when a poll
+//     finds theirs gone: within a second, and within five if more than three other clients were in front, since these poll
+//     every five seconds. Until then a released lock may be free beside them. So it is with waiters of package semaphore and
+//     of package election.
 //   - In a queue that Redisson's waiters share, more than Redisson itself observes. Redisson's
 //     deadlines go by the clocks of its clients. Its dead waiters hold up the waiters behind them
 //     for two seconds each. Where no client of this library waits, they do so until their deadline.
@@ -57,7 +61,9 @@
 // Callers who leave cost less than callers who are served, however many come and however shortly they
 // wait. The places of those who have left are given back by one script for a hundred of them. The queue
 // mostly has at most twice as many places as there are callers who wait. It may have more while a server or a
-// process stands still: what was asked for meanwhile arrives all at once, and is given back after that.
+// process stands still: what was asked for meanwhile arrives all at once, and is given back after that. And where all wait for
+// less than a round trip, the places of those who left are there until the undo has arrived, a round trip later: 64 callers with
+// Wait(5ms) whose server was 10 ms away had 127 places in half of the looks, and more than 200 in a tenth of them on a busy machine.
 //
 // A waiting goroutine costs about 5 KiB, its stack included, however many wait. A few goroutines of
 // the client ask the server for all of them. (A client's first waiter for a name asks by itself,

@@ -186,7 +186,7 @@ func remedy(err error) string {
 	switch {
 	case lua.IsDenied(err):
 		return "; give this user of Redis the permission: docs/security.md has all that are needed"
-	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "WRONGPASS"):
+	case lua.AuthProblemOf(err) != lua.AuthFine:
 		return "; whoever runs this page gives its client of Redis the user and the password"
 	}
 	return ""

@@ -18,6 +18,16 @@
 // what it sent. Calls are therefore sent by commands that refuse go-redis's own retries (NoRetry);
 // whether and when to send again is decided one layer up, where the caller's deadline is known.
 //
+// # Errors
+//
+// An error is that of go-redis, without the advice that the locks of this library add to it:
+//
+//   - a redis.Error is the server's refusal, and nothing was done. [AuthProblemOf] says whether it is about the user or
+//     the password, [IsDenied] whether a permission is missing, and [IsError] compares its kind: "READONLY" from a replica,
+//     "OOM", "LOADING", "WRONGTYPE";
+//   - redis.ErrClosed if the go-redis client was closed. Nothing was sent;
+//   - the context's error, also from the wait for a connection; with it, as with any other error, the call may have run.
+//
 // Not promised: that a call which returned a network error did not run. Only an error reply of the
 // server says that.
 package lua

@@ -20,6 +20,11 @@
 //   - [holdfast.Hold.Token] is the greatest of the members' tokens. Of two holds of the same set of
 //     locks the later one has the greater token. fence.TokenOf has each member's by its name, which is
 //     what a resource that one member guards has to check.
+//   - Callers who leave do not stop the others. Calls of one client for the same members ask one after another, mostly in
+//     the order in which they came; who has less time left than the last of them took is passed over by one that has more,
+//     so also callers who all wait for a few round trips are granted the members, and one who waits without a limit is
+//     in its turn. A call whose time is over before its turn asks once, for one member after the other. (Not so: calls
+//     under a context that carries an owner, and those whose first member is a quorum lock. They ask at the same time.)
 //   - The owner is one for all members. Under the hold's context a member, this multilock, and any
 //     other that has members in common with it re-enter. A semaphore gives another permit instead,
 //     and if it has one only, it is waited for in vain.
@@ -63,6 +68,7 @@
 //     refused.
 //   - That all members begin or end at one moment. One server does several of them at once, others
 //     at other times.
+//   - That observers see a call before its turn: Observer tells of waits for members, and a call asks for none until then.
 //   - Any order among waiters, but what the kinds promise for the member that is waited for. The
 //     others are asked for by TryLock, which may overtake the waiters of this process.
 package multilock

@@ -107,6 +107,7 @@ func (m *Mutex) take(ctx context.Context, opts []holdfast.Option, once bool) (*h
 		return nil, err
 	}
 	t := newTaking(ctx, m, opts, once)
+	defer t.takeTurn(ctx)()
 	defer t.finish() // also if a hook of go-redis panics
 	for _, parcel := range m.parcels {
 		if err := t.take(parcel); err != nil {

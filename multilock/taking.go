@@ -31,6 +31,8 @@ type taking struct {
 	// be several, joined.
 	have []*engine.Hold
 	done bool // have has been given back, or is the caller's
+	late bool // its time was over before it had its turn: it asks for one member after another, and so for none in vain
+	got  bool // all
 }
 
 func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool) *taking {
@@ -46,12 +48,41 @@ func newTaking(ctx context.Context, m *Mutex, opts []holdfast.Option, once bool)
 	return t
 }
 
+// takeTurn waits until no other call of this client asks for these members. The function that it returns ends the turn.
+//
+// An owner that holds something, or may meanwhile, does not wait here: it re-enters what the call that has the turn may be
+// waiting for. Nor does a call that asks once, or one of quorum locks: their votes have turns of their own.
+func (t *taking) takeTurn(ctx context.Context) (end func()) {
+	m := t.of
+	first := m.members[0].client()
+	if t.once || len(m.members) == 1 || first == nil || engine.HasOwner(ctx) {
+		return func() {}
+	}
+	turns := turnsOf(first)
+	if !turns.enter(ctx, m.name, t.end()) {
+		t.late = true
+		return func() {}
+	}
+	began := time.Now()
+	return func() {
+		took := time.Duration(0)
+		if t.got {
+			took = time.Since(began)
+		}
+		turns.leave(m.name, took)
+	}
+}
+
 // take gets the members of a parcel. It asks for all of them at once. If one is taken by somebody
 // else, it gives back those that come after it, waits for that one, and asks for the rest anew.
 func (t *taking) take(parcel []member) error {
 	for len(parcel) > 0 {
-		if len(parcel) == 1 {
-			return t.one(parcel[0])
+		if len(parcel) == 1 || t.late {
+			if err := t.one(parcel[0]); err != nil {
+				return err
+			}
+			parcel = parcel[1:]
+			continue
 		}
 		n, err := t.several(parcel)
 		if err == nil {
@@ -178,7 +209,7 @@ func (t *taking) under() context.Context {
 }
 
 // keep leaves what is held to the caller.
-func (t *taking) keep() { t.done = true }
+func (t *taking) keep() { t.done, t.got = true, true }
 
 // finish gives back what is held, if nobody has seen to it.
 func (t *taking) finish() {

@@ -119,6 +119,9 @@
 // forbids the channel, a missing password). The channel's subscribers are woken and find the error
 // in [Subscription.Err]. Other channels go on. The reply does not say which channel of a command
 // was refused; after the refusal of a command for several each is tried in a command of its own.
+// The error is that of go-redis, without advice: a redis.Error with what the server said (NOPERM, NOAUTH, WRONGPASS;
+// lua.AuthProblemOf knows the words of proxies too), or redis.ErrClosed if the go-redis client was closed. A server that is
+// a replica now (READONLY), full or loading is no error here: it is asked again.
 // Network errors are never permanent: connections are opened again as long as anybody waits. They
 // wake once per outage, not once per attempt, so that an outage does not turn all waiters into a
 // polling crowd.

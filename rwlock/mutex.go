@@ -14,6 +14,8 @@
 //     writers as those who wait for an rlock do. A writer that stops waiting lets the readers in at
 //     once; one that died does so within five seconds.
 //   - All readers that wait are woken together.
+//   - Callers who stop waiting do not delay those of the same client who stay: who waits without a limit is granted
+//     the lock before those of its client who came after it (readers: together with them), however many come and go.
 //   - Each reader has a lease of its own, which its client renews. A writer waits for no reader whose
 //     lease has ended. Redisson's clients renew the hash and leave the fields of dead readers in it.
 //   - A write has a fencing token greater than every one before. The token of a read is that of the
@@ -23,7 +25,10 @@
 // # Not promised
 //
 //   - An order among writers of different processes, or with Redisson's writers. Within a process
-//     writers are served first come, first served.
+//     writers are served first come, first served. A client that locks again without a pause is ahead of those who hear
+//     of its release: beside one that held the lock for 20 ms at a time, a writer on the same machine was passed by 2
+//     writes in half of the cases and by 22 once, and one that was 2 ms away by 33 and by 75. A pause of 5 ms between
+//     unlock and lock left one at most. Use a fairlock where that matters.
 //   - That Redisson's readers wait for a writer. They do not know of waiting writers, and with enough
 //     of them no writer ever gets in.
 //   - That a reader gets in among many writers within so many writes: nothing holds writers back for

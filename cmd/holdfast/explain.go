@@ -30,6 +30,8 @@ func (c *connection) explain(err error) error {
 		return failure{exitUsage, err}
 	case wantsPassword(err):
 		return fail(exitHoldfast, "%w; %s", err, c.first().letIn(err))
+	case lua.AuthProblemOf(err) == lua.AuthUnwanted:
+		return fail(exitHoldfast, "%w; it has no password: leave user and password out of --redis (or "+redisEnv+"), or set one there", err)
 	case noAuth(err):
 		return fail(exitHoldfast, "%w; it has no AUTH: leave user and password out of --redis (or "+redisEnv+"), or ask who runs it", err)
 	case errors.Is(err, holdfast.ErrUnavailable):
@@ -69,7 +71,10 @@ func (a address) letIn(err error) string {
 // wantsPassword reports whether a server refused to talk to us without another password than the
 // one it got.
 func wantsPassword(err error) bool {
-	text := err.Error()
+	if is := lua.AuthProblemOf(err); is == lua.AuthMissing || is == lua.AuthWrong {
+		return true
+	}
+	text := err.Error() // Sentinel's errors are only text
 	return slices.ContainsFunc([]string{"NOAUTH", "WRONGPASS", "unauthenticated"},
 		func(word string) bool { return strings.Contains(text, word) })
 }

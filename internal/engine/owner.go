@@ -65,6 +65,12 @@ func WithOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
+// HasOwner reports whether a context carries an owner.
+func HasOwner(ctx context.Context) bool {
+	_, ok := ctx.Value(ownerKey{}).(*owner)
+	return ok
+}
+
 // Owned is a context that carries an owner: ctx, or one with a new owner.
 func Owned(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(ownerKey{}).(*owner); ok {

@@ -155,12 +155,14 @@ func Explain(err error, name string, queues bool) error {
 			"another name, and if another library locks it, see docs/migrating.md", printable.Name(k.Name), printable.Name(k.Token), queue), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at the key
 		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
-	// the second text is for long commands, since Redis 7
-	case lua.IsError(err, "NOAUTH"), lua.IsError(err, "Protocol error: unauthenticated"):
+	case lua.AuthProblemOf(err) == lua.AuthMissing:
 		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
 			"options of go-redis"), err)
-	case lua.IsError(err, "WRONGPASS"):
+	case lua.AuthProblemOf(err) == lua.AuthWrong:
 		return errs.Both(errors.New("the server does not know this user with this password; check Username and Password in the options of go-redis"), err)
+	case lua.AuthProblemOf(err) == lua.AuthUnwanted:
+		return errs.Both(errors.New("the server, or a proxy in front of it, has no password, and one was given; leave out Username and Password in the "+
+			"options of go-redis, or set the password there"), err)
 	case lua.IsError(err, "READONLY"):
 		return errs.Both(errors.New("this server is a replica now; if it stays one, connect to its primary"), err)
 	case errors.Is(err, redis.ErrClosed):

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // patient is one server that grants locks.
@@ -139,7 +141,7 @@ func (p *patient) ask(ctx context.Context) (err error) {
 // other questions may have an answer.
 func refused(err error) bool {
 	var reply redis.Error
-	return errors.As(err, &reply) && !redis.HasErrorPrefix(err, "NOAUTH") && !redis.HasErrorPrefix(err, "WRONGPASS") &&
+	return errors.As(err, &reply) && lua.AuthProblemOf(err) == lua.AuthFine &&
 		!unknownAuth.MatchString(err.Error())
 }
 
