@@ -25,11 +25,11 @@
 //
 // # Where things are
 //
-//	a client is made, or asked for its parts         client.go
+//	a client is made, or asked for its parts         client.go; a client's settings: options.go
 //	a call begins, waits, asks and ends              acquire.go; what it wants: acquisition.go, settings.go;
 //	                                                 each attempt: attempt.go
 //	the server has the queue                         place.go (what a Waiter sees of a call)
-//	a call is refused, or its wait ends              refusal.go, note.go
+//	a call is refused, or its wait ends              refusal.go, note.go; who has it in words: package remote, blocker.go
 //	an owner re-enters, extends, or asks again       reentry.go, owner.go
 //	a hold ends, or its context is asked for         hold.go, joined.go
 //	the last Unlock                                  release.go, handoff.go, idle.go
@@ -39,6 +39,8 @@
 //	somebody asks about a lock                       state.go, lock.go
 //	the client is closed                             close.go
 //	people watch long waits                          view.go, for package waitwatch
+//
+// A new kind of lock needs nothing here: see "Adding a kind of lock" in CONTRIBUTING.md.
 //
 // Its files have an order: each uses those below it, see floors_test.go in the root.
 //
