@@ -22,16 +22,13 @@ import (
 type limit struct {
 	context.Context // the parent
 	end             time.Time
-	looked          atomic.Bool // Done was called
+	never           chan struct{} // does not close, see Server
+	looked          atomic.Bool   // Done was called
 
 	mu     sync.Mutex // guards the rest
 	timed  context.Context
 	cancel context.CancelFunc
 }
-
-// never is the Done of a context that does not end. A nil channel would say that the limit does not
-// end either.
-var never = make(chan struct{})
 
 // Deadline is that of the parent, or the limit's own if that is earlier.
 func (l *limit) Deadline() (time.Time, bool) {
@@ -47,7 +44,7 @@ func (l *limit) Done() <-chan struct{} {
 		if done := l.Context.Done(); done != nil {
 			return done
 		}
-		return never
+		return l.never // nil would say that the limit does not end either
 	}
 	return l.wait()
 }

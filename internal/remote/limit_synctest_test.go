@@ -22,7 +22,7 @@ func TestLimit(t *testing.T) {
 		}
 		for name, parent := range parents {
 			ctx, cancel := parent()
-			l := &limit{Context: ctx, end: time.Now().Add(time.Second)}
+			l := &limit{Context: ctx, end: time.Now().Add(time.Second), never: make(chan struct{})}
 			select {
 			case <-l.Done(): // a look, which costs nothing
 				t.Fatal(name)
@@ -41,7 +41,7 @@ func TestLimit(t *testing.T) {
 		}
 
 		// A context that a hook derives ends with it, too.
-		l := &limit{Context: context.Background(), end: time.Now().Add(time.Second)}
+		l := &limit{Context: context.Background(), end: time.Now().Add(time.Second), never: make(chan struct{})}
 		derived, cancel := context.WithTimeout(l, time.Hour)
 		begun := time.Now()
 		<-derived.Done()
@@ -55,7 +55,7 @@ func TestLimit(t *testing.T) {
 		sooner, done := context.WithTimeout(t.Context(), time.Millisecond)
 		defer done()
 		for _, ctx := range []context.Context{first, sooner} {
-			l := &limit{Context: ctx, end: time.Now().Add(time.Second)}
+			l := &limit{Context: ctx, end: time.Now().Add(time.Second), never: make(chan struct{})}
 			time.AfterFunc(time.Millisecond, stop)
 			<-l.Done()
 			require.Equal(t, ctx.Err(), l.Err())
