@@ -26,6 +26,7 @@ var authTexts = []struct {
 }{
 	{"noauth", AuthMissing},
 	{"protocol error: unauthenticated", AuthMissing},
+	{"err protocol error: unauthenticated", AuthMissing},
 	{"err operation not permitted", AuthMissing}, // Redis before 2.8.10
 	{"err authentication required", AuthMissing},
 	{"wrongpass", AuthWrong},

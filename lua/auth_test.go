@@ -11,13 +11,14 @@ import (
 // TestAuthProblems: what servers and proxies say of a user and a password, and what is said of something else.
 func TestAuthProblems(t *testing.T) {
 	for text, is := range map[string]AuthProblem{
-		"NOAUTH Authentication required.":             AuthMissing,
-		"NOAUTH Authentication required":              AuthMissing,
-		"-NOAUTH Authentication required.":            AuthMissing, // with the sign of an error written twice
-		"NOAUTH HELLO must be called with the client": AuthMissing,
-		"Protocol error: unauthenticated bulk length": AuthMissing,
-		"ERR operation not permitted":                 AuthMissing,
-		"ERR Authentication required.":                AuthMissing,
+		"NOAUTH Authentication required.":                                                           AuthMissing,
+		"NOAUTH Authentication required":                                                            AuthMissing,
+		"-NOAUTH Authentication required.":                                                          AuthMissing, // with the sign of an error written twice
+		"NOAUTH HELLO must be called with the client":                                               AuthMissing,
+		"Protocol error: unauthenticated bulk length":                                               AuthMissing,
+		"ERR Protocol error: unauthenticated multibulk length":                                      AuthMissing,
+		"ERR operation not permitted":                                                               AuthMissing,
+		"ERR Authentication required.":                                                              AuthMissing,
 		"ERR Error running script (call to f_1): @user_script:14: -NOAUTH Authentication required.": AuthMissing,
 
 		"WRONGPASS invalid username-password pair or user is disabled.": AuthWrong,

@@ -325,7 +325,8 @@ func goroutines(function string) (n int) {
 // lock again for a shorter time. It returns by how much the second lease is longer than was asked
 // for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
-	p := newProxied(t, &holdfast.Options{RetryBudget: time.Second})
+	const once = time.Second // after which an extension without an answer is not repeated
+	p := proxiedTo(t, redistest.Start(t), once, &holdfast.Options{RetryBudget: once})
 	ctx := holdfast.WithOwner(t.Context())
 	kindtest.Load(t, p.direct, lua.Renew)
 	kept := p.proxy.DelayRequest(script(lua.Renew), 1, time.Hour)
