@@ -1,6 +1,8 @@
 package examples_test
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -51,10 +53,15 @@ func (b built) Run() int {
 
 // start starts one of them. Whatever is the matter, it ends in time.
 func start(t *testing.T, name, redisAddr string, env ...string) *child.Process {
+	return startLogging(t, os.Stderr, name, redisAddr, env...)
+}
+
+// startLogging is start with a stderr of the test's. The test reads that when the process has ended.
+func startLogging(t *testing.T, stderr io.Writer, name, redisAddr string, env ...string) *child.Process {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, filepath.Join(programs, name))
-	cmd.Env = append(append(os.Environ(), "REDIS="+redisAddr), env...)
+	cmd.Env, cmd.Stderr = append(append(os.Environ(), "REDIS="+redisAddr), env...), stderr
 	return child.Start(t, cmd)
 }
 
@@ -209,4 +216,60 @@ func TestFenced(t *testing.T) {
 	require.Equal(t, []string{"taken, left: 8", "refused: a later holder has written"},
 		start(t, "fenced", srv.Addr(), "POSTGRES="+dsn, "OVERTAKEN=1").Ends())
 	require.Equal(t, []string{"taken, left: 7"}, start(t, "fenced", srv.Addr(), "POSTGRES="+dsn).Ends())
+}
+
+// An example that Redis refuses says why in a few lines. It ends, unless it serves or runs by the clock.
+func TestExamplesWithoutThePassword(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
+	names := map[string][]string{"leader": nil, "workers": nil, "queue": nil}
+	if dsn, ok := os.LookupEnv("POSTGRES"); ok {
+		names["fenced"] = []string{"POSTGRES=" + dsn}
+	}
+	for name, env := range names {
+		t.Run(name, func(t *testing.T) {
+			var stderr bytes.Buffer
+			p := startLogging(t, &stderr, name, srv.Addr(), env...)
+			for range p.Lines { // until it ends, or its time is over
+			}
+			var exit *exec.ExitError
+			require.ErrorAs(t, p.Cmd.Wait(), &exit)
+			require.Equal(t, 1, exit.ExitCode(), "it has ended by itself: %.500s", stderr.String())
+			require.Regexp(t, "the server wants a password|NOAUTH", stderr.String())
+			require.Equal(t, 1, strings.Count(stderr.String(), "\n"), "%.500s", stderr.String())
+		})
+	}
+	t.Run("cron", func(t *testing.T) {
+		out, in, err := os.Pipe()
+		require.NoError(t, err)
+		defer out.Close()
+		p := startLogging(t, in, "cron", srv.Addr(), "PERIOD=1s")
+		require.NoError(t, in.Close())
+		lines := bufio.NewScanner(out)
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), "the server wants a password")
+		require.Empty(t, p.Ends(syscall.SIGTERM))
+		n := 1
+		for lines.Scan() {
+			n++
+		}
+		require.Less(t, n, 100, "one in a period")
+	})
+}
+
+// A leader goes on when Redis was away for a while, and an outage is one line.
+func TestLeaderAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	var stderr bytes.Buffer
+	p := startLogging(t, &stderr, "leader", srv.Addr(), "NAME=a")
+	until(p, "leading")
+	srv.Kill()
+	until(p, "not leading any more") // its lease is over
+	srv.Restart()
+	until(p, "leading")
+	p.Ends(syscall.SIGTERM)
+	require.LessOrEqual(t, strings.Count(stderr.String(), "\n"), 2, stderr.String())
+	require.NotContains(t, stderr.String(), "redis: ", "of go-redis itself")
 }

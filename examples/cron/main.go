@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -39,6 +40,7 @@ func run() error {
 	if err != nil {
 		return err
 	}
+	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	client, err := holdfast.New(rdb, nil)

@@ -15,6 +15,7 @@ import (
 
 	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fence"
@@ -37,6 +38,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer db.Close()
+	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	client, err := holdfast.New(rdb, nil)

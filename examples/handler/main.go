@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -32,6 +33,7 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close() // after the client, which needs it to give locks back
 	client, err := holdfast.New(rdb, nil)

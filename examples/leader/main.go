@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
@@ -31,6 +32,7 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	// If a leader dies, nobody leads until its lease ends. Shorter: a sooner successor, and less patience with
@@ -42,32 +44,27 @@ func run() error {
 	defer client.Close(context.Background()) // resigns
 	name, e := cmp.Or(os.Getenv("NAME"), "this process"), election.New(client, "billing")
 
-	both, ctx := errgroup.WithContext(ctx)
+	// Observe and Run go on by themselves while Redis does not answer. What they return would fail again, such as a
+	// wrong password: then the group ends both, and the process says why.
+	both, work := errgroup.WithContext(ctx)
 	both.Go(func() error {
-		for ctx.Err() == nil {
-			for leader, err := range e.Observe(ctx) {
-				switch {
-				case err != nil: // Redis does not answer; ask again
-					log.Print(err)
-				case leader == election.Leader{}:
-					fmt.Println("nobody leads")
-				default:
-					fmt.Println("the leader is", leader.Value)
-				}
-			}
-		}
-		return nil
-	})
-	both.Go(func() error {
-		for ctx.Err() == nil {
-			// Run campaigns, leads, and campaigns again if the leadership is lost. It returns when lead does.
-			if err := e.Run(ctx, name, lead); err != nil && ctx.Err() == nil {
+		for leader, err := range e.Observe(work) {
+			switch {
+			case errors.Is(err, holdfast.ErrUnavailable): // said once in an outage
 				log.Print(err)
+			case err != nil:
+				return err
+			case leader == election.Leader{}:
+				fmt.Println("nobody leads")
+			default:
+				fmt.Println("the leader is", leader.Value)
 			}
 		}
 		return nil
 	})
-	if err := both.Wait(); err != nil && !errors.Is(err, context.Canceled) {
+	// Run campaigns, leads, and campaigns again if the leadership is lost. It returns when lead does.
+	both.Go(func() error { return e.Run(work, name, lead) })
+	if err := both.Wait(); err != nil && ctx.Err() == nil {
 		return err
 	}
 	return nil

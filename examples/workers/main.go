@@ -13,6 +13,7 @@ import (
 	"os/signal"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
@@ -36,6 +37,7 @@ func main() {
 func run() error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
 	client, err := holdfast.New(rdb, nil)

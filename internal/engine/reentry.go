@@ -3,6 +3,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -67,22 +68,28 @@ func (a *Acquisition) reenter() (*Hold, error) {
 func (a *Acquisition) join() (*Hold, error) {
 	g := a.grant
 	if cause := a.base.Over(a.wait); cause != nil {
-		return nil, a.waitError(cause)
+		return nil, a.joinFailed(cause)
 	}
 	if a.once && !g.isLive() {
 		return nil, a.waitError(nil) // the owner itself is waiting for it, in another goroutine
 	}
-	err := g.beginOp(a.wait)
-	switch {
-	case err != nil && g.isLive(): // something else of its is under way
-		return nil, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())))
-	case err != nil:
-		return nil, a.waitError(err)
-	case g.isLive():
+	if err := g.beginOp(a.wait); err != nil { // something else of its is under way
+		return nil, a.joinFailed(err)
+	}
+	if g.isLive() {
 		return a.reenter()
 	}
 	g.endOp()
 	return nil, errAgain
+}
+
+// joinFailed is the error of a re-entry whose wait ended before it was sent. If the owner has the lock, nobody else is in
+// the way.
+func (a *Acquisition) joinFailed(cause error) error {
+	if errors.Is(cause, errs.ErrClosed) || !a.grant.isLive() {
+		return a.waitError(cause)
+	}
+	return errs.Outage(errs.WithCause(cause, errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())))
 }
 
 // missing returns the replicas that a re-entry has to wait for, of those that it wants.

@@ -4,6 +4,7 @@ package child
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"os"
 	"os/exec"
@@ -24,10 +25,10 @@ type Process struct {
 	in    io.Writer
 }
 
-// Start starts a process. It is killed at the end of the test.
+// Start starts a process, whose stderr is the test's unless the command has one. It is killed at the end of the test.
 func Start(tb testing.TB, cmd *exec.Cmd) *Process {
 	p := &Process{TB: tb, Cmd: cmd, Lines: make(chan string, 1000)}
-	cmd.Stderr = os.Stderr
+	cmd.Stderr = cmp.Or[io.Writer](cmd.Stderr, os.Stderr)
 	in, err := cmd.StdinPipe()
 	require.NoError(tb, err)
 	out, err := cmd.StdoutPipe()

@@ -109,6 +109,21 @@ func reentry(s *subject) {
 	s.free(c)
 }
 
+// hastyReentry: an owner that has the lock is not told that somebody else has it.
+func hastyReentry(s *subject) {
+	c := s.client()
+	l := c.New(s.name)
+	h := s.lock(s.Context(), l)
+	for range 20 {
+		_, err := l.Lock(h.Context(), holdfast.Wait(time.Nanosecond))
+		require.ErrorIs(s, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+	}
+	s.held(c, h, 1)
+	s.unlock(h)
+	s.free(c)
+}
+
 func newOwner(s *subject) {
 	c := s.client()
 	l := c.New(s.name)

@@ -72,6 +72,7 @@ func Run(t *testing.T, k Kind) {
 		{"one client excludes the others", exclusion, false, false},
 		{"never are two inside, and tokens grow", crowd, false, true},
 		{"the owner re-enters by the context of its hold", reentry, true, false},
+		{"a re-entry that has no time is not refused", hastyReentry, true, false},
 		{"a context with a new owner does not re-enter", newOwner, true, false},
 		{"the goroutines of an owner are inside together", oneOwner, true, false},
 		{"an owner holds several names", severalNames, false, false},
