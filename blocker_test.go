@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -73,6 +74,17 @@ func TestRefusalSaysWho(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 		})
 	}
+}
+
+// TestRefusalByAnotherKind: the context of the hold would not help a caller that takes the name by another kind of lock.
+func TestRefusalByAnotherKind(t *testing.T) {
+	c, _ := kindtest.Shared(t, nil)
+	h := kindtest.Lock(t, rlock.New(c, t.Name()))
+	reader := rwlock.New(c, t.Name()).RLocker()
+	keptOut(t, reader, "held by "+h.Owner(), "this client holds the name as rlock; use one kind for a name")
+	_, err := reader.TryLock(t.Context())
+	require.NotContains(t, err.Error(), "hold.Context()")
+	require.NoError(t, h.Unlock(t.Context()))
 }
 
 // TestRefusalWithoutReentry: where nothing is re-entered, nobody is told to lock under the context

@@ -134,6 +134,9 @@ type election struct {
 func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int, c *contest, once bool) election {
 	e := election{ballot: q.newBallot(cfg), by: rival{left: -1}}
 	e.learnClocks(ctx)
+	if e.err = q.duplicates(); e.err != nil {
+		return e
+	}
 	e.sent, e.first = suspend.System.Now(), q.propose()
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
 	what, p := e.voteRequest(1, cfg.Stands(), e.last), q.newTally()

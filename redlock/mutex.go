@@ -24,7 +24,8 @@
 // down: five survive two, three survive one. An even number is allowed but survives no more
 // failures: four masters survive one failure, as three do, and three of the four have to agree.
 // With one master the lock is like rlock, but with redlock's rules for tokens and restarts. Two
-// clients that reach the same server are refused.
+// clients that reach the same server are refused, at the first attempt if all of them answer then, and else
+// when the one that did not has voted. It needs the permission for INFO.
 //
 // The holds belong to the first client: close that client first, or close all. A list with the same
 // clients in another order means the same locks. Their holds then belong to the first client of

@@ -46,7 +46,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 		}
 		require.ErrorIs(t, err, redis.ErrClosed)
 		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.ErrorContains(t, err, map[int]string{1: "1 locks", 700: "700 locks"}[held])
+		require.ErrorContains(t, err, map[int]string{1: "1 lock may", 700: "700 locks"}[held])
 		require.ErrorContains(t, err, "until their leases end")
 		require.ErrorContains(t, err, "close the Holdfast client before the go-redis client: ")
 		require.Contains(t, log.String(), "locks not released at close")
@@ -88,7 +88,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.ErrorIs(t, err, holdfast.ErrUncertain)
 	require.ErrorContains(t, err,
-		"1 locks may be left in Redis until their leases end: close the Holdfast client before the go-redis client: ")
+		"1 lock may be left in Redis until their leases end: close the Holdfast client before the go-redis client: ")
 	require.EqualValues(t, 1, srv.Client(t).Exists(t.Context(), "a").Val(), "it is left")
 }
 

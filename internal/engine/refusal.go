@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
 
 // noteRefusal notes what a server said is in the way, when it was asked at a time.
@@ -59,16 +60,16 @@ func (a *Acquisition) waitError(cause error) error {
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}
-	hint := ""
+	var own *Lock
 	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits {
-		hint = a.base.ownHint()
+		own = a.base
 	}
 	said.Label = a.base.Client.labelOf(said.Owner)
 	age := time.Duration(0)
 	if !said.At.IsZero() {
 		age = time.Since(said.At)
 	}
-	return &notAcquired{said, age, cause, failure, hint}
+	return &notAcquired{said, age, cause, failure, own}
 }
 
 // inFront is the grant of this client that has the lock and the front place of the local queue, and its owner's
@@ -106,7 +107,7 @@ type notAcquired struct {
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
-	hint    string        // for a caller that may hold it; empty: the owner is of another client
+	own     *Lock         // that was asked for, if the owner is of the same client: for a hint; else nil
 }
 
 // Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has
@@ -128,15 +129,23 @@ func (r *notAcquired) Error() string {
 	if r.failure != nil {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)
 	}
-	if r.hint != "" {
-		add("%s", r.hint)
+	if r.own != nil {
+		add("%s", r.own.hintFor(r.Owner))
 	}
 	return text
 }
 
-// ownHint is for the caller who waited for an owner of its own client. That owner may be the caller
-// itself: Lock under a plain context is a new owner each time. Where nothing is re-entered, the
-// context of the hold would not help.
+// hintFor is for the caller who waited for an owner of its own client.
+func (b *Lock) hintFor(owner string) string {
+	if other := b.Client.dogs.kindOf(b.Key.Name, owner); other != "" && other != b.Key.Kind {
+		return waitwatch.OtherKind(other)
+	}
+	return b.ownHint()
+}
+
+// ownHint is for the caller who waited for an owner of its own client, by the same kind of lock. That
+// owner may be the caller itself: Lock under a plain context is a new owner each time. Where nothing is
+// re-entered, the context of the hold would not help.
 func (b *Lock) ownHint() string {
 	if b.traits.NoReentry {
 		return "the holder is of this client: if this code path is that holder, it waits for itself, because nothing is re-entered here"

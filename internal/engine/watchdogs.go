@@ -117,6 +117,16 @@ func (w *watchdogs) held(names map[string]bool, visit func(name, owner string, g
 	}
 }
 
+// kindOf is the kind of lock by which an owner holds a name; empty if it does not. It goes through all that is held.
+func (w *watchdogs) kindOf(name, owner string) (kind string) {
+	w.each(func(o watchdog.Owner) {
+		if key, id := o.(leased).of(); key.Name == name && id == owner {
+			kind = key.Kind
+		}
+	})
+	return kind
+}
+
 // describe is for [notify.Notifier.Renewals].
 func describe(o watchdog.Owner) (kind, name, owner string) {
 	key, owner := o.(leased).of()
@@ -193,5 +203,9 @@ func (l *unreleased) error() error {
 	if errors.Is(why, redis.ErrClosed) && !errors.Is(why, remote.ErrCloseOrder) {
 		why = errs.Both(remote.ErrCloseOrder, why)
 	}
-	return fmt.Errorf("%d locks may be left in Redis until their leases end: %w", l.locks, printable.Error(why))
+	locks := "1 lock"
+	if l.locks > 1 {
+		locks = fmt.Sprint(l.locks, " locks")
+	}
+	return fmt.Errorf("%s may be left in Redis until their leases end: %w", locks, printable.Error(why))
 }

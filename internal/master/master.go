@@ -29,6 +29,7 @@ type Master struct {
 
 	dials atomic.Uint64       // connections that were made, or not
 	run   atomic.Pointer[Run] // as of the last look
+	met   atomic.Bool         // it was asked for its run, whatever came of that
 
 	out    atomic.Int64 // questions under way
 	silent atomic.Int64 // since when questions got no answer, as nanoseconds since epoch; 0: the last one did

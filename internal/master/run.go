@@ -46,6 +46,22 @@ func (r *Run) Doubt(lease time.Duration, first time.Time) error {
 // Known is the run as of the last look, nil if there was none.
 func (m *Master) Known() *Run { return m.run.Load() }
 
+// IsMet reports whether [Master.Meet] has returned.
+func (m *Master) IsMet() bool { return m.met.Load() }
+
+// Meet asks the server for its run, once, before its first vote: the run's id tells whether another client reaches the same
+// server. It returns the error of the question. Where there is no id, what comes behind the vote tells, see [Master.Heard].
+func (m *Master) Meet(ctx context.Context) error {
+	if m.met.Load() {
+		return nil
+	}
+	defer m.met.Store(true) // also after an error: a master that is down must not hold up each election
+	dials := m.dials.Load()
+	text, err := m.info(ctx)
+	_, _ = m.heard(text, err, dials)
+	return err
+}
+
 // Run is the run of the server that has given the answers up to now. It asks the server if a
 // connection was made since it did so last.
 func (m *Master) Run(ctx context.Context) (*Run, error) {
