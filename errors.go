@@ -43,7 +43,8 @@ var (
 	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock: none was reached, none could serve, or
 	// a grant came when its lease could not be trusted any more. An outage is not contention, see the
-	// table at [ErrNotAcquired]. So ErrUnavailable comes together with ErrNotAcquired only where a server
+	// table at [ErrNotAcquired]. A refusal by Redis itself, such as OOM or MISCONF, is neither of the two.
+	// So ErrUnavailable comes together with ErrNotAcquired only where a server
 	// refused the lock before it fell silent.
 	// errors.Is is also true for the last failure, and for the cause of a context that ended: that is
 	// context.Canceled, or what the context was cancelled with, as by an errgroup. That a connection was

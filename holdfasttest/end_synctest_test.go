@@ -3,12 +3,14 @@ package holdfasttest_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -34,6 +36,8 @@ func (r *recorder) Errorf(format string, args ...any) {
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, fmt.Sprintf(format, args...))
 }
+
+func (r *recorder) Error(args ...any) { r.Errorf("%s", fmt.Sprint(args...)) }
 
 func (r *recorder) Fatal(args ...any) {
 	r.Errorf("%s", fmt.Sprint(args...))
@@ -288,4 +292,25 @@ func TestStuckOutside(t *testing.T) {
 	}
 	require.Len(t, r.failures, 1)
 	require.Contains(t, r.failures[0], "by the same goroutine. To re-enter, lock under the context of that hold")
+}
+
+// A server that was made outside of a bubble is refused inside, with what to do, and the test binary goes on.
+func TestServerFromOutsideOfTheBubble(t *testing.T) {
+	outside := &recorder{TB: t}
+	server := holdfasttest.New(outside)
+	const remedy = "call New inside synctest.Test"
+	synctest.Test(t, func(t *testing.T) {
+		require.Panics(t, func() { server.Client(nil) })
+		require.Panics(t, func() { server.Occupy("a", 0) })
+		rdb := redis.NewClient(server.RedisOptions())
+		require.ErrorContains(t, rdb.Ping(t.Context()).Err(), remedy)
+		require.NoError(t, rdb.Close())
+		require.Len(t, outside.failures, 3)
+		for _, failure := range outside.failures {
+			require.Contains(t, failure, remedy)
+		}
+	})
+	for _, f := range slices.Backward(outside.cleanups) {
+		f()
+	}
 }

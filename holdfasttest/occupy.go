@@ -105,6 +105,9 @@ type process struct {
 // stranger starts a process of somebody else.
 func (s *Server) stranger() *process {
 	s.tb.Helper()
+	if s.wires.isStray() {
+		s.tb.Fatal(errStray)
+	}
 	p := new(process)
 	o := s.RedisOptions()
 	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {

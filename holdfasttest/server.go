@@ -58,7 +58,8 @@ func ConfigureRedis(change func(*redis.Options)) Option {
 	return func(c *config) { c.redis = append(c.redis, change) }
 }
 
-// New makes a server, and ends it with the test.
+// New makes a server, and ends it with the test. A test in a bubble of testing/synctest calls New inside of
+// the bubble, with the bubble's testing.T: a server from outside of it is refused there.
 //
 // At the end of the test New's cleanup closes all clients of the server. It fails the test for each
 // lock that was still held then, and for each call that still waited, and names the line where that
@@ -88,6 +89,8 @@ func New(tb testing.TB, opts ...Option) *Server {
 		o(&s.cfg)
 	}
 	_, s.bubble = goroutine()
+	s.wires.stray = sync.OnceValue(func() error { tb.Error(errStray); return errStray })
+	s.wires.bubble = s.bubble
 	s.watch = newWatch(s)
 	s.wires.plain = s.watch.plainly
 	s.wires.server.ClockTTL(true)
@@ -134,6 +137,9 @@ func (s *Server) Redis() redis.UniversalClient { return s.rdb }
 // test. Bad options fail the test.
 func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
+	if s.wires.isStray() {
+		s.tb.Fatal(errStray)
+	}
 	var o holdfast.Options
 	if opts != nil {
 		o = *opts

@@ -3,6 +3,7 @@ package holdfasttest
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"strings"
@@ -21,12 +22,24 @@ type wires struct {
 	group  sync.WaitGroup
 	ran    sync.Map                         // hashes of the library's scripts that were executed
 	plain  func(name string) (owner string) // of who occupies a name with a plain lock; empty: nobody does
+	bubble bool                             // the server was made in one
+	stray  func() error                     // fails the test, once, and returns errStray
 
 	mu     sync.Mutex    // guards the rest
 	mute   int           // how many silences there are
 	silent chan struct{} // closed when there are none any more; nil: there is none
 	shift  time.Duration // by how much the server's clock is ahead
 	told   time.Time     // what the server's clock said last
+}
+
+// errStray is for a server that was made outside of a bubble and is used inside. The runtime would end the test
+// binary: its wait groups and channels belong to one side.
+var errStray = errors.New("holdfasttest: the server was made outside of this bubble; call New inside synctest.Test")
+
+// isStray reports whether the caller is in a bubble and the server is not.
+func (w *wires) isStray() bool {
+	_, inside := goroutine()
+	return inside && !w.bubble
 }
 
 // dial connects to the server, also while it is silent: so does the kernel of a process that is
@@ -36,6 +49,9 @@ func (w *wires) dial(_ context.Context, _, _ string) (net.Conn, error) {
 	case <-w.done:
 		return nil, &net.OpError{Op: "dial", Net: network, Addr: address, Err: net.ErrClosed}
 	default:
+	}
+	if w.isStray() {
+		return nil, w.stray()
 	}
 	server, err := w.server.Dial()
 	if err != nil {
@@ -49,6 +65,9 @@ func (w *wires) dial(_ context.Context, _, _ string) (net.Conn, error) {
 
 // direct connects to the server past its silence and all faults, for the test's own hand.
 func (w *wires) direct(context.Context, string, string) (net.Conn, error) {
+	if w.isStray() {
+		return nil, w.stray()
+	}
 	server, err := w.server.Dial()
 	return ticking{server, w}, err
 }

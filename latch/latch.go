@@ -25,6 +25,9 @@
 //     one that was deleted, that has ended, or that the server has lost. Set it before any process may
 //     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
 //     the work. If you must be sure, check the result of the work.
+//   - That CountDown notices that no latch was set. It counts nothing then and returns 0 and no error, as
+//     the count that opens a latch does: so 0 does not prove that all have counted. A latch that is set
+//     afterwards begins with its whole count.
 //   - That a waiter sees a latch open that is set anew at once. If the waiter is told first that it
 //     was set, it goes on to wait for that one.
 //   - Anything about the counting processes. One that dies before it has counted leaves the others waiting,
@@ -121,7 +124,8 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 }
 
 // CountDown counts down by one, and returns what its own count has left, also if the call was repeated
-// after others had counted. 0 says that it has opened the latch, or that none was set. Errors are those
+// after others had counted. 0 says that it has opened the latch, or that none was set: then nothing was
+// counted. Errors are those
 // of [Latch.Set]. With [holdfast.ErrUncertain] it may have counted: call it again only if counting twice
 // does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {

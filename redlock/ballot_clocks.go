@@ -25,9 +25,11 @@ func (b *ballot) learnClocks(ctx context.Context) {
 		if send, _ := v.Begin(b.patience); send {
 			asked++
 			b.q.base.Client.Tasks().Often(func() {
-				err := v.Meet(remote.Detach(ctx))
+				ctx, cancel := v.client.Server().Within(remote.Detach(ctx), b.patience)
+				defer cancel()
+				err := v.Meet(ctx)
 				if unanswered(err) == nil {
-					err = v.client.Server().LearnClock(remote.Detach(ctx))
+					err = v.client.Server().LearnClock(ctx)
 				}
 				v.End(unanswered(err))
 				answers <- struct{}{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 )
 
 // Run is one process of a server, from its start to its end.
@@ -114,7 +115,10 @@ func (m *Master) heard(text string, err error, dials uint64) (*Run, error) {
 
 func (m *Master) info(ctx context.Context) (text string, err error) {
 	defer panics.Into(&err)
-	return m.rdb.Info(ctx, "server").Result()
+	pipe := m.rdb.Pipeline() // for the timeout of its context, see remote.Server.Within
+	cmd := pipe.Info(ctx, "server")
+	pipeline.Exec(ctx, pipe)
+	return cmd.Result()
 }
 
 // parse reads what INFO says. The age is the least that it can be.
