@@ -125,8 +125,7 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 
 // CountDown counts down by one, and returns what its own count has left, also if the call was repeated
 // after others had counted. 0 says that it has opened the latch, or that none was set: then nothing was
-// counted. Errors are those
-// of [Latch.Set]. With [holdfast.ErrUncertain] it may have counted: call it again only if counting twice
+// counted. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have counted: call it again only if counting twice
 // does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	r, err := l.change(ctx, "count down", lua.LatchCount, 0)
