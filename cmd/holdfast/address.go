@@ -19,8 +19,9 @@ const (
   redis+sentinel://host:port,host:port/master   behind Sentinel; /master/db for another database. The data servers' user and
                                                 password follow, as in /master?username=u&password=p; those before the
                                                 hosts, as in redis+sentinel://u:p@host, are the Sentinels'
-  Options of go-redis may follow, as in ?read_timeout=1s. rediss:// takes the certificates of --tls-ca, --tls-cert and
-  --tls-key; rediss+cluster and rediss+sentinel are TLS too.`
+  Further options may follow, as in ?read_timeout=1s. rediss:// takes the certificates of --tls-ca, --tls-cert and
+  --tls-key; rediss+cluster and rediss+sentinel are TLS too.
+  Other users of this machine see the arguments of a command (ps). Put a URL with a password into $HOLDFAST_REDIS.`
 )
 
 // address is where Redis is, as --redis has it, with passwords. Whatever prints an address prints

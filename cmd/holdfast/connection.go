@@ -26,7 +26,7 @@ type connection struct {
 func (c *connection) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.addresses = fromEnvironment()
-	f.Var(&addressFlag{all: &c.addresses}, "redis", "Redis server, as a `URL`; see above")
+	f.Var(&addressFlag{all: &c.addresses}, "redis", "Redis server, as a `URL`; see above. With a password in it rather use $"+redisEnv)
 	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
 	for name, file := range map[string]struct {
 		path *string
@@ -124,7 +124,8 @@ func fromEnvironment() (all []address) {
 func noMaster(err error) bool { return strings.Contains(err.Error(), "all sentinels specified") }
 
 // reach asks the servers whether they answer, all at once, and returns when a majority has: of one
-// server, when it has. An answer of any kind will do; what is wrong with it the next command will say.
+// server, when it has. An error will do for an answer, as the next command will say what is wrong, but not one that
+// lets nobody in: some commands show an address and send no other command.
 func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient) error {
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
@@ -133,13 +134,19 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 	answers := make(chan error, len(clients))
 	for i, rdb := range clients {
 		go func() {
+			at := c.addresses[i]
 			err := rdb.Ping(ctx).Err()
 			var reply redis.Error
+			if err != nil && refuses(err) {
+				one := *c
+				one.addresses = []address{at}
+				answers <- one.explain(err)
+				return
+			}
 			if err == nil || errors.As(err, &reply) && !noMaster(err) {
 				answers <- nil
 				return
 			}
-			at := c.addresses[i]
 			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, printable.Error(err), at.unanswered(err))
 		}()
 	}
@@ -155,6 +162,12 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 		case n == 1:
 			return err
 		case len(silent) >= n-n/2:
+			for _, err := range silent {
+				var f failure
+				if errors.As(err, &f) && f.code != exitNoServer { // it has answered
+					return err
+				}
+			}
 			return fail(exitNoServer, "%d of %d masters do not answer, and a majority must: %w", len(silent), n, err)
 		}
 	}

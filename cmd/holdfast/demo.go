@@ -94,7 +94,11 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 	}
 	defer rdb.Close()
 	if len(given) > 0 {
-		if srv.about, err = identify(ctx, rdb); err != nil {
+		srv.about, err = identify(ctx, rdb)
+		if err != nil && refuses(err) {
+			return (&connection{addresses: []address{srv.address}}).explain(err)
+		}
+		if err != nil {
 			return fail(exitHoldfast, "no answer from Redis at %s: %w; is it running?", srv.address, err)
 		}
 		srv.about += " at " + srv.address.String()

@@ -29,11 +29,16 @@ func (c *connection) explain(err error) error {
 	case errors.Is(err, holdfast.ErrInvalid):
 		return failure{exitUsage, err}
 	case wantsPassword(err):
-		return fail(exitHoldfast, "%w; %s", err, c.first().letIn(err))
+		return fail(exitHoldfast, "Redis at %s refuses access: %s; %s", c, serverSays(err), c.first().letIn(err))
 	case lua.AuthProblemOf(err) == lua.AuthUnwanted:
-		return fail(exitHoldfast, "%w; it has no password: leave user and password out of --redis (or "+redisEnv+"), or set one there", err)
+		return fail(exitHoldfast, "Redis at %s refuses access: %s; it has no password: leave user and password out of --redis (or "+redisEnv+
+			"), or set one there", c, serverSays(err))
 	case noAuth(err):
-		return fail(exitHoldfast, "%w; it has no AUTH: leave user and password out of --redis (or "+redisEnv+"), or ask who runs it", err)
+		return fail(exitHoldfast, "Redis at %s refuses access: %s; it has no AUTH: leave user and password out of --redis (or "+redisEnv+
+			"), or ask who runs it", c, serverSays(err))
+	case noDatabase(err):
+		return fail(exitHoldfast, "Redis at %s has no such database: %s; write a smaller number behind the host in --redis (or "+redisEnv+
+			"), or none for database 0", c, serverSays(err))
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return failure{exitNoServer, err}
 	case lua.IsDenied(err):
@@ -56,14 +61,46 @@ func (c *connection) first() address {
 	return c.addresses[0]
 }
 
-// letIn says where user and password belong. Sentinels have their own.
+// serverSays is what the server itself has answered. The library adds a remedy for programs, which names options of
+// go-redis; a command has its own remedy.
+func serverSays(err error) string {
+	text := err.Error()
+	var reply redis.Error
+	if errors.As(err, &reply) {
+		text = printable.Line(reply.Error())
+	}
+	return strings.TrimRight(text, ". ")
+}
+
+// refuses reports whether a server has answered, and takes no command of this client.
+func refuses(err error) bool {
+	return !noMaster(err) && (wantsPassword(err) || noAuth(err) || noDatabase(err))
+}
+
+// noDatabase reports whether a server has fewer databases than the address says.
+func noDatabase(err error) bool {
+	return strings.Contains(err.Error(), "DB index is out of range")
+}
+
+// letIn says what to do about user and password. Sentinels have their own.
 func (a address) letIn(err error) string {
+	t, _ := splitAddress(a.reveal())
+	user, password, colon := strings.Cut(strings.TrimSuffix(t.user, "@"), ":")
 	switch {
 	case noMaster(err):
 		return "put user and password of the Sentinels into --redis (or " + redisEnv + "), as in redis+sentinel://user:password@host/mymaster"
+	case a.sentinel() && t.query.Get("password") != "":
+		return "check the user and the password of the data servers in --redis (or " + redisEnv + "), as in " +
+			"redis+sentinel://host/mymaster?username=user&password=password"
 	case a.sentinel():
 		return "put user and password into --redis (or " + redisEnv + "): those of the data servers behind the master's name, as in " +
 			"redis+sentinel://host/mymaster?username=user&password=password"
+	}
+	switch {
+	case user != "" && !colon:
+		return "there is a user and no password; write redis://:password@host, or redis://user:password@host"
+	case password != "":
+		return "check the user and the password in --redis (or " + redisEnv + ")"
 	}
 	return "put user and password into --redis (or " + redisEnv + "), as in redis://user:password@host:port"
 }

@@ -225,10 +225,10 @@ func TestRefusals(t *testing.T) {
 	gone.Kill()
 	srv.Command(t, "ACL", "SETUSER", "weak", "on", ">pw", "~*", "+ping")
 	require.NoError(t, locked.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())
-	const remedy = "put user and password into --redis"
+	const remedy, check = "put user and password into --redis", "check the user and the password in --redis (or HOLDFAST_REDIS)"
 	for command, lacks := range map[string]string{
 		"ls": "scan", "inspect n": "evalsha", "unlock --force n --token 7 --yes": "evalsha", "doctor": "", "watch n": "'type'", "top --json": "",
-		"run --name n": "",
+		"run --name n": "", "ui --listen 127.0.0.1:0": "evalsha",
 	} {
 		for address, want := range map[string]struct {
 			code int
@@ -236,9 +236,11 @@ func TestRefusals(t *testing.T) {
 		}{
 			"redis+sentinel://" + srv.Addr() + "/mymaster": {exitNoServer, "are these Sentinels"},
 			"redis+cluster://" + srv.Addr():                {exitHoldfast, "write redis://"},
-			"redis://:wrong@" + locked.Addr():              {exitHoldfast, remedy},
+			"redis://:wrong@" + locked.Addr():              {exitHoldfast, "Redis at redis://***@" + locked.Addr() + " refuses access: WRONGPASS"},
 			"redis://" + locked.Addr():                     {exitHoldfast, remedy},
-			"redis://nobody:pw@" + srv.Addr():              {exitHoldfast, remedy},
+			"redis://nobody:pw@" + srv.Addr():              {exitHoldfast, check},
+			"redis://pw@" + locked.Addr():                  {exitHoldfast, "there is a user and no password; write redis://:password@host"},
+			"redis://" + srv.Addr() + "/99":                {exitHoldfast, "Redis at redis://" + srv.Addr() + "/99 has no such database: ERR DB index is out of range; write a smaller number"},
 			"redis://weak:pw@" + srv.Addr():                {exitHoldfast, lacks},
 			"redis://" + gone.Addr() + "?max_retries=-1":   {exitNoServer, "no answer from Redis at redis://127.0.0.1"},
 		} {
@@ -256,9 +258,20 @@ func TestRefusals(t *testing.T) {
 				require.Contains(t, stderr, want.says)
 				require.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
 				require.NotContains(t, stderr, "pw")
+				require.NotContains(t, stderr, ".;")
+				require.NotContains(t, stderr, "options of go-redis")
 				require.Empty(t, stdout)
 			})
 		}
+	}
+	for address, text := range map[string]string{"redis://:wrong@" + locked.Addr(): check, "redis://" + srv.Addr() + "/99": "no such database"} {
+		t.Run("demo "+address, func(t *testing.T) {
+			t.Parallel()
+			code, stdout, stderr := says("demo", "--redis", address)
+			require.Equal(t, exitHoldfast, code, stdout)
+			require.Contains(t, stderr, text)
+			require.Empty(t, stdout, "nothing was started")
+		})
 	}
 }
 

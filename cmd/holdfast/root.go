@@ -40,10 +40,12 @@ func newRoot() *cobra.Command {
 		Example: `  holdfast demo                                        # the whole story on one page
   holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines
   holdfast ls                                          # what is locked, by whom, and who waits`,
+		Version:           version(),
 		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
 	})

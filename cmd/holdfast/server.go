@@ -131,7 +131,7 @@ func awaitServer(ctx context.Context, p *process, socket string) (string, error)
 func identify(ctx context.Context, rdb redis.UniversalClient) (string, error) {
 	info, err := rdb.Info(ctx, "server").Result()
 	var reply redis.Error
-	if err != nil && !errors.As(err, &reply) {
+	if err != nil && (!errors.As(err, &reply) || refuses(err)) {
 		return "", err
 	}
 	fields := make(map[string]string)

@@ -102,6 +102,11 @@ func (c *uiConfig) serve(stdout, stderr io.Writer) error {
 	if err := c.reach(ctx, clients); err != nil {
 		return c.unlessSignalled(ctx, err)
 	}
+	if len(clients) == 1 { // of several, the page says which one refuses
+		if err := mayLook(ctx, clients[0], c.addresses[0]); err != nil {
+			return c.unlessSignalled(ctx, c.explain(err))
+		}
+	}
 	page, err := c.page(clients, stderr)
 	if err != nil {
 		return failure{exitHoldfast, err}
@@ -121,6 +126,15 @@ func (c *uiConfig) serve(stdout, stderr io.Writer) error {
 		handler = onlyLocal(page)
 	}
 	return serveUntil(ctx, l, handler, page)
+}
+
+// mayLook looks at a lock that is probably not there, to see a refusal before the page is served.
+func mayLook(ctx context.Context, rdb redis.UniversalClient, a address) error {
+	i, err := newInspector(rdb, a)
+	if err == nil {
+		_, err = i.Lock(ctx, "holdfast")
+	}
+	return err
 }
 
 // unlessSignalled is nil if it was a signal that ended what had begun.

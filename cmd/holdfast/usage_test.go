@@ -99,7 +99,7 @@ func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
 	for args, texts := range map[string][]string{
 		"--help":      {"Examples:", "demo", "run", "doctor", "watch", "top", "completion", "version"},
-		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:"},
+		"demo --help": {"Examples:", "--emulation", "--redis", "Exit codes:", "into $HOLDFAST_REDIS"},
 		"run --help": {"Examples:", "69     Redis did not answer", "75     somebody else had the lock",
 			"76     the lock was lost", "  rw-write ", "--tls-key", "(default 5s)", "(default 30s)"},
 		"ls --help":         {"Examples:", "--json", "Exit codes:", "  125 "},
@@ -127,6 +127,8 @@ func TestHelp(t *testing.T) {
 
 func TestVersion(t *testing.T) {
 	_, stdout, _ := says("version")
+	_, again, _ := says("--version")
+	require.Equal(t, stdout, again)
 	require.Regexp(t, `^holdfast \S.*, go1\.\d+\S*, \w+/\w+\n$`, stdout)
 }
 
