@@ -139,6 +139,7 @@ func TestRunNotAcquired(t *testing.T) {
 		require.Empty(t, p.stdout.String())
 		require.Contains(t, p.stderr.String(), "--wait is "+strings.TrimSuffix(wait, "0")) // "0s" for "0"
 		require.Contains(t, p.stderr.String(), "was not acquired: ")
+		require.NotContains(t, p.stderr.String(), "as Wait allows", "the flag is --wait")
 		require.Contains(t, p.stderr.String(), "held by "+h.Owner()+", whose lease ha",
 			"who holds it, and for how long still")
 	}
@@ -287,7 +288,7 @@ func TestRunRedisDoesNotAnswer(t *testing.T) {
 	gone.Kill()
 	require.NoError(t, silent.Client(t).Do(t.Context(), "client", "pause", "60000", "write").Err())
 	for text, srv := range map[string]*redistest.Server{
-		"no answer from Redis at redis://" + gone.Addr(): gone, "unavailable: waited as long as Wait allows: no answer": silent,
+		"no answer from Redis at redis://" + gone.Addr(): gone, "unavailable: waited as long as --wait allows: no answer": silent,
 	} {
 		p := command(t, srv, "run", "--name", t.Name(), "--wait", "100ms", "--", "echo", "ran")
 		require.Equal(t, exitNoServer, p.end())

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -154,10 +155,23 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		for e := (*holdfast.Error)(nil); errors.As(why, &e); why = e.Err {
 			name = e.Name // of several locks the one that is meant
 		}
-		return nil, fail(exitNotHeld, "--wait is %v, and %s was %w", r.wait.Duration, printable.Quote(name), why)
+		return nil, fail(exitNotHeld, "--wait is %v, and %s was %w", r.wait.Duration, printable.Quote(name), inFlags(why))
 	}
-	return nil, r.explain(err)
+	return nil, r.explain(inFlags(err))
 }
+
+// inFlags is an error of the library in which an option of the library is the flag of this command.
+func inFlags(err error) error {
+	return flagged{err, strings.Replace(err.Error(), "waited as long as Wait allows", "waited as long as --wait allows", 1)}
+}
+
+type flagged struct {
+	error
+	text string
+}
+
+func (f flagged) Error() string { return f.text }
+func (f flagged) Unwrap() error { return f.error }
 
 // supervise runs the command to its end, and ends it if the lock is lost.
 func (r *runner) supervise(hold *holdfast.Hold) (code int, err error) {

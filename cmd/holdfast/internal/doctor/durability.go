@@ -40,6 +40,9 @@ func persistence(_ context.Context, p *patient) []Finding {
 	return found
 }
 
+// keepFile is pasted into redis-cli up to the comma.
+const keepFile = "CONFIG SET appendonly yes, and CONFIG REWRITE so that a restart keeps the setting"
+
 // saving is how much a restart forgets.
 func saving(p *patient) []Finding {
 	if p.infos["persistence"].fields["aof_enabled"] == "1" {
@@ -66,14 +69,14 @@ func saving(p *patient) []Finding {
 	}
 	snapshots, known := p.config("save")
 	followers, _ := p.infos["replication"].number("connected_slaves")
-	f := Finding{Level: Warning, Remedy: "appendonly yes; and " + fence}
+	f := Finding{Level: Warning, Remedy: keepFile + "; and " + fence}
 	switch {
 	case known && snapshots == "":
 		f.Found, f.Means = "nothing is written to disk", "a restart forgets all locks at once: "+twice
 		if followers > 0 {
 			f.Level = Error
 			f.Means = "a restart forgets all locks at once, and empties the replicas too: " + twice
-			f.Remedy = "appendonly yes, or no restart by itself, so that a replica is promoted; and " + fence
+			f.Remedy = keepFile + "; or no restart by itself, so that a replica is promoted; and " + fence
 		}
 	case known:
 		f.Found, f.Means = "snapshots only (save "+strconv.Quote(snapshots)+")",
