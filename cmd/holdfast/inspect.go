@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -18,6 +19,8 @@ Redis, with a prefix if the clients have one. It changes nothing. Of several --r
 
 A lock of rlock, of fairlock without waiters, and a master's part of redlock look the same in Redis: they are a "lock".
 "since" is known by the token, which is the time of the grant.
+
+A replica does not know who listens, and ends no hold. The command says so, and shows neither.
 
 Exit codes:
   0      shown
@@ -86,6 +89,10 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 				}
 				continue
 			}
+			replica := i.isReplica(ctx, stderr, i.at(len(each) > 1))
+			if replica {
+				unheard(&l)
+			}
 			switch l.Kind {
 			case inspect.Nothing:
 				nothing++
@@ -102,7 +109,9 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 				if len(each) > 1 {
 					fmt.Fprintf(stdout, "master %d of %d: %s\n", n+1, len(each), i.address)
 				}
-				err = newSheet(stdout, c.flags()).print(&l, len(each) > 1)
+				s := newSheet(stdout, c.flags())
+				s.noEnd = replica
+				err = s.print(&l, len(each) > 1)
 			}
 			if err != nil {
 				return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
@@ -114,10 +123,19 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 		case missed.first != nil:
 			return missed.end()
 		case nothing == len(each):
-			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; "holdfast ls" lists the names there are`, visible(c.name))
+			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; %s`, visible(c.name), otherName(c.name))
 		}
 		return nil
 	})
+}
+
+// otherName says how to find the name that was meant. One that is spelled as the list shows it, in quotes, is
+// probably another name, which a shell takes in another spelling.
+func otherName(name string) string {
+	if meant, err := strconv.Unquote(name); err == nil && name[0] == '"' && meant != "" && visible(meant) == name && shellWord(meant) != "NAME" {
+		return fmt.Sprintf("if %s is how a list shows the name, write it as %s", name, shellWord(meant))
+	}
+	return `"holdfast ls" lists the names there are`
 }
 
 // badName is the error of a name that no lock can have.
@@ -133,7 +151,7 @@ type sheet struct {
 	*screen
 	columns int
 	redis   string // the flags that say where Redis is, for another command; empty: none are needed
-	keys    bool   // a key ends a hold, where a command that is cut off would help nobody
+	noEnd   bool   // no command that ends a hold: a key does it, or the server is a replica
 }
 
 func newSheet(out io.Writer, redis string) *sheet {
@@ -175,8 +193,12 @@ func (s *sheet) print(l *inspect.Lock, part bool) error {
 	for _, p := range l.Problems {
 		s.painted(yellow, "problem", p.Text)
 	}
-	if how := ending(l, part, s.redis); how != "" && !s.keys { // on one line, as it is: a shell would run each of two, and a name may have two spaces
+	if how := ending(l, part, s.redis); how != "" && !s.noEnd { // on one line, as it is: a shell would run each of two, and a name may have two spaces
 		line := pad("to end it", sheetIndent) + how
+		if n := len(l.Holders); n > 1 {
+			fmt.Fprintln(s.out, s.paint(dim, fmt.Sprintf("to end one of the %d, the first:", n)))
+			line = strings.Repeat(" ", sheetIndent) + how
+		}
 		fmt.Fprintln(s.out, s.paint(dim, line))
 	}
 	_, err := fmt.Fprintln(s.out)

@@ -47,7 +47,7 @@ func TestLs(t *testing.T) {
 	code, stdout, stderr = ask(srv, "ls", "nothing*")
 	require.Zero(t, code)
 	require.Empty(t, stdout)
-	require.Contains(t, stderr, "--all")
+	require.Contains(t, stderr, `No locks match "nothing*". "holdfast ls --all" shows`)
 
 	_, stdout, _ = ask(srv, "ls", "--json")
 	for line := range strings.Lines(stdout) {
@@ -72,14 +72,20 @@ func TestInspectOfALock(t *testing.T) {
 	_, stdout, _ = ask(srv, "inspect", "calls")
 	require.Contains(t, stdout, "5 in all, 3 free, 2 out")
 	require.Contains(t, stdout, "--owner")
+	require.Contains(t, stdout, "to end it  ")
 
 	rdb := srv.Client(t)
+	rdb.HSet(t.Context(), "read", "mode", "read", "11111111-2222-4333-8444-555555555555:h1", 1, "11111111-2222-4333-8444-555555555555:h2", 1)
+	_, stdout, _ = ask(srv, "inspect", "read")
+	require.Contains(t, stdout, "to end one of the 2, the first:\n           holdfast unlock --force --owner 11111111-2222-4333-8444-555555555555:h1 ")
+	require.NotContains(t, stdout, "to end it")
 	rdb.HSet(t.Context(), "data", "colour\x1b[31m", "red")
 	for name, want := range map[string]struct {
 		code int
 		says string
 	}{
-		"data": {exitHoldfast, "choose another name"}, "nobody's": {exitFree, "holdfast ls"}, "a}b": {exitUsage, "remove it"},
+		"data": {exitHoldfast, "choose another name"}, "nobody's": {exitFree, "holdfast ls"}, `"a\nb"`: {exitFree, `write it as $'a\012b'`},
+		`"quoted"`: {exitFree, "holdfast ls"}, "a}b": {exitUsage, "remove it"},
 	} {
 		code, stdout, stderr := ask(srv, "inspect", name)
 		require.Equal(t, want.code, code, name)
@@ -173,7 +179,11 @@ func TestTableFits(t *testing.T) {
 		}
 		require.Equal(t, width >= 140, strings.Contains(out.String(), owner))
 	}
-	var out bytes.Buffer
-	require.NoError(t, sizedTable(&out, 0, false).add(&l))
+	var out, end bytes.Buffer
+	table := sizedTable(&out, 0, false)
+	require.NoError(t, table.add(&l))
 	require.Contains(t, out.String(), name)
+	table.width = 80
+	table.end(&end, &inspect.Query{})
+	require.Equal(t, "1 lock, 1 with a queue, 1 looks wrong: \"holdfast inspect NAME\" says why.\n", end.String())
 }

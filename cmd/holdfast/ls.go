@@ -26,8 +26,12 @@ owner, and how many more there are; since when it has the lock; what is left of 
 many wait, or in parentheses how many connections listen for a release, where waiters have no places in Redis; and what
 looks wrong, of which "holdfast inspect NAME" says more.
 
+The list has no order, as locks are printed when they are found. "holdfast ls | sort" sorts it by name.
+
 --json prints one document for each lock on a line of its own: names as they stand in Redis, lengths of time in
 milliseconds, tokens as text.
+
+A replica does not know who listens. The command says so, and reports no dead queue.
 
 Exit codes:
   0      listed, also if there are none
@@ -86,12 +90,17 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 		t := newTable(stdout, len(each) > 1)
 		missed := c.missed(stderr, len(each))
 		for _, i := range each {
+			answered := true
 			for l, err := range i.Locks(ctx, c.query) {
 				if err != nil {
 					if err := missed.add(ctx, i, err); err != nil {
 						return err
 					}
+					answered = false
 					break
+				}
+				if i.isReplica(ctx, stderr, i.at(len(each) > 1)) {
+					unheard(&l)
 				}
 				var err error
 				if c.json {
@@ -103,9 +112,12 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 					return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
 				}
 			}
+			if answered { // a list that is empty, too
+				i.isReplica(ctx, stderr, i.at(len(each) > 1))
+			}
 		}
 		if !c.json {
-			t.end(stderr)
+			t.end(stderr, &c.query)
 		}
 		return missed.end()
 	})
@@ -114,6 +126,7 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 // inspector is one for each --redis.
 type inspector struct {
 	*inspect.Inspector
+	*role
 	address address
 }
 
@@ -138,7 +151,7 @@ func (c *connection) inspectors(ctx context.Context, f func([]inspector) error) 
 
 func newInspector(rdb redis.UniversalClient, a address) (inspector, error) {
 	i, err := inspect.New(rdb, nil)
-	return inspector{i, a}, err
+	return inspector{i, &role{rdb: rdb}, a}, err
 }
 
 // cause is why something was not done: the signal, if one ended it.

@@ -96,18 +96,43 @@ func (t *table) row(colour, name, kind, owner, since, left, wait, token, note st
 }
 
 // end says what the list amounts to, where people read it.
-func (t *table) end(stderr io.Writer) {
+func (t *table) end(stderr io.Writer, q *inspect.Query) {
 	if t.width == 0 && t.locks > 0 {
 		return
 	}
 	switch {
 	case t.locks == 0:
-		fmt.Fprintln(stderr, `No locks held or waited for. "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`)
+		fmt.Fprintln(stderr, noLocks(q.Match)+further(q))
 	case t.bad > 0:
-		fmt.Fprintf(stderr, "%d locks, %d with a queue, %d look wrong: \"holdfast inspect NAME\" says why.\n", t.locks, t.waits, t.bad)
+		look := "look"
+		if t.bad == 1 {
+			look = "looks"
+		}
+		fmt.Fprintf(stderr, "%s, %d with a queue, %d %s wrong: \"holdfast inspect NAME\" says why.\n", plural(t.locks, "lock"), t.waits, t.bad, look)
 	default:
-		fmt.Fprintf(stderr, "%d locks, %d with a queue.\n", t.locks, t.waits)
+		fmt.Fprintf(stderr, "%s, %d with a queue.\n", plural(t.locks, "lock"), t.waits)
 	}
+}
+
+// noLocks is what stands for an empty list.
+func noLocks(pattern string) string {
+	if pattern == "" {
+		return "No locks held or waited for."
+	}
+	return "No locks match " + printable.Quote(pattern) + "."
+}
+
+// further are the flags that may find more.
+func further(q *inspect.Query) string {
+	switch {
+	case q.Contended || q.Free && q.Redisson:
+		return ""
+	case q.Free:
+		return ` "holdfast ls --redisson" shows those of Redisson alone.`
+	case q.Redisson:
+		return ` "holdfast ls --all" shows those of the last hour.`
+	}
+	return ` "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`
 }
 
 // owner is who has a lock, or what stands for that.

@@ -32,7 +32,8 @@ many there were since the one before; where every look finds another, the rate i
 grant was (~). Grants without a token are not seen, nor what goroutines of one process hand to each other.
 
 x ends a hold as "holdfast unlock --force" does: of the owner and the token that it shows, and of no other. If somebody
-else has the lock by then, nothing is changed, and it says so. With --read-only there is no such key.
+else has the lock by then, nothing is changed, and it says so. With --read-only there is no such key. A replica does not
+know who listens, and ends no hold: the command says so, and reports no dead queue.
 
 Without a terminal use --json, which prints a document for each lock on a line, --rows of them every --every, in frames that
 begin with a document of their own; or --once, which goes over the keys as fast as the servers answer, and prints one frame.
@@ -55,6 +56,7 @@ type topConfig struct {
 	rows                 int
 	readOnly, json, once bool
 	out                  io.Writer
+	replicas             map[int]bool // of the servers, by their numbers
 }
 
 func newTop() *cobra.Command {
@@ -82,7 +84,7 @@ func newTop() *cobra.Command {
 			if err := c.check(cmd.InOrStdin()); err != nil {
 				return err
 			}
-			return c.top()
+			return c.top(cmd.ErrOrStderr())
 		},
 	}
 	f := cmd.Flags()
@@ -125,7 +127,7 @@ func (c *topConfig) check(in io.Reader) error {
 	return nil
 }
 
-func (c *topConfig) top() error {
+func (c *topConfig) top(stderr io.Writer) error {
 	ctx, stop := untilSignal()
 	defer stop()
 	clients, err := c.all()
@@ -138,6 +140,9 @@ func (c *topConfig) top() error {
 	}
 	pic, err := c.picture(ctx, clients)
 	if err == nil {
+		if len(c.replicas) > 0 && (c.once || c.json) { // a screen has a line for it
+			warn(stderr, onReplica)
+		}
 		switch {
 		case c.once:
 			err = c.frame(ctx, pic)
@@ -157,6 +162,14 @@ func (c *topConfig) top() error {
 // picture is one of all servers, each of which shows a lock: what one refuses is known before a screen
 // is drawn.
 func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient) (*live.Picture, error) {
+	for n, rdb := range clients { // before the picture adds its hooks
+		if isReplica(ctx, rdb) {
+			if c.replicas == nil {
+				c.replicas = make(map[int]bool)
+			}
+			c.replicas[n] = true
+		}
+	}
 	pic, err := live.New(clients, live.Options{Match: c.query, Share: c.share / 100, Every: c.every.Duration})
 	if err != nil {
 		return nil, failure{exitHoldfast, err}

@@ -31,8 +31,12 @@ func (m *topModel) inspect(key live.Key) {
 		m.detail = &detail{key: key}
 	}
 	pic := m.desk.pic
+	replica := m.replicas[key.Server]
 	m.desk.do(func(ctx context.Context) tea.Msg { // if one is under way already, the next beat asks again
 		d := look(ctx, pic, key)
+		if replica {
+			unheard(d.lock)
+		}
 		return &d
 	})
 }
@@ -53,7 +57,7 @@ func (d *detail) lines(width int, colour bool) []string {
 		return []string{"asking…"}
 	}
 	var b bytes.Buffer
-	s := &sheet{screen: &screen{out: &b, colour: colour}, columns: width, keys: true}
+	s := &sheet{screen: &screen{out: &b, colour: colour}, columns: width, noEnd: true}
 	_ = s.print(d.lock, true) // a buffer takes all; several servers refuse a token, so an owner is named
 	lines := strings.Split(strings.TrimRight(b.String(), "\n"), "\n")
 	if d.lock.Kind == inspect.Nothing {
@@ -75,6 +79,9 @@ func (m *topModel) wantEnd() {
 		m.note = "--read-only: nothing is ended from here"
 		return
 	case len(m.rows) == 0:
+		return
+	case m.replicas[m.selected.Server]:
+		m.note = "this server is a replica: holds end at the master"
 		return
 	}
 	pic, key := m.desk.pic, m.selected

@@ -73,13 +73,20 @@ func (m *topModel) cells(r *live.Row) string {
 		}
 	}
 	name := max(rest, 8)
-	line := "  " + pad(m.cell(column{head: "NAME", order: "name", cell: func(m *topModel, r *live.Row) string { return m.name(r) }}, r, name-1), name)
+	text := m.cell(column{head: "NAME", order: "name", cell: func(m *topModel, r *live.Row) string { return m.name(r) }}, r, name-1)
+	if m.whole && r != nil {
+		text = m.name(r)
+	}
+	line := "  " + pad(text, name)
 	for _, c := range shown {
 		text := m.cell(c, r, c.width-1)
 		if c.right {
 			text = strings.Repeat(" ", max(c.width-1-ansi.StringWidth(text), 0)) + text
 		}
 		line += pad(text, c.width)
+	}
+	if m.whole {
+		return line
 	}
 	return ansi.Truncate(line, width, "…")
 }
@@ -108,7 +115,11 @@ func (m *topModel) cell(c column, r *live.Row, width int) string {
 	return c.head
 }
 
-// fullWidth is what a list takes of which nothing is cut, for who is no terminal.
+// mostName is up to how many columns a name widens all rows of a list that is no terminal's. A longer name moves
+// the rest of its own row, as in "ls".
+const mostName = 40
+
+// fullWidth is what a list takes where there is no terminal.
 func (m *topModel) fullWidth(rows []*live.Row) int {
 	width := 0
 	for _, c := range topColumns {
@@ -119,7 +130,7 @@ func (m *topModel) fullWidth(rows []*live.Row) int {
 		others += c.width
 	}
 	for _, r := range rows {
-		width = max(width, others+3+ansi.StringWidth(m.name(r)))
+		width = max(width, others+3+min(ansi.StringWidth(m.name(r)), mostName))
 	}
 	return width
 }

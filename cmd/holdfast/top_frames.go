@@ -76,7 +76,7 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 		return c.printFrame(m, 1)
 	}
 	if m.width = terminalWidth(c.out); m.width == 0 {
-		m.width = m.fullWidth(c.first(m))
+		m.width, m.whole = m.fullWidth(c.first(m)), true
 	}
 	fmt.Fprintln(c.out, m.paint(bold, strings.TrimRight(m.cells(nil), " ")))
 	for _, r := range c.first(m) {

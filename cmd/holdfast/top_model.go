@@ -27,6 +27,7 @@ type topModel struct {
 	desk          *desk
 	table         *table // for its cells
 	width, height int
+	whole         bool // no name is cut: this is no terminal
 
 	rows     []*live.Row // that fit the filter, in their order
 	known    int         // all
@@ -52,7 +53,17 @@ type topModel struct {
 func newTopModel(c topConfig, d *desk) *topModel {
 	m := &topModel{topConfig: c, desk: d, now: time.Now(), table: sizedTable(c.out, columns, false), width: columns, height: 24}
 	m.order, _ = orderNamed(c.sort)
+	if len(c.replicas) > 0 {
+		m.note = onReplica
+	}
 	return m
+}
+
+// heardNothing is a row of a replica, in a copy: the picture keeps its own.
+func heardNothing(r *live.Row) *live.Row {
+	own := *r
+	unheard(&own.Lock)
+	return &own
 }
 
 // Init is part of [tea.Model].
@@ -103,6 +114,9 @@ func (m *topModel) refresh(anew bool) {
 	m.version, m.known, m.waited, m.bad = version, len(all), 0, 0
 	m.rows = m.rows[:0]
 	for _, r := range all {
+		if m.replicas[r.Server] {
+			r = heardNothing(r)
+		}
 		if r.Waiting() > 0 {
 			m.waited++
 		}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/x/ansi"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
 // odd are names and texts that others have chosen.
@@ -142,6 +144,20 @@ func TestTopFrames(t *testing.T) {
 	require.Contains(t, lines[1], "busy")
 	require.Contains(t, lines[2], holds["idle"].Owner(), "nothing is cut")
 	require.NotContains(t, stdout, "\x1b")
+
+	rdb, long := srv.Client(t), "e"+strings.Repeat("\u0301", 3000)
+	require.NoError(t, rdb.HSet(t.Context(), long, holds["busy"].Owner(), 1).Err())
+	require.NoError(t, rdb.Set(t.Context(), keys.For(long).Token, holds["busy"].Token(), 0).Err())
+	_, stdout, _ = ask(srv, "top", "--once", "--every", "200ms")
+	wide := 0
+	for line := range strings.Lines(stdout) {
+		if utf8.RuneCountInString(line) > 200 {
+			wide++
+			require.Contains(t, line, "no-end", "it has its other columns, too")
+		}
+	}
+	require.Equal(t, 1, wide, "a long name widens its own row alone")
+	require.NoError(t, rdb.Del(t.Context(), long, keys.For(long).Token).Err())
 
 	code, stdout, stderr = ask(srv, "top", "--once", "--json", "--every", "200ms", "--rows", "1", "[bi]*")
 	require.Zero(t, code, stderr)

@@ -19,7 +19,9 @@ ends it.
 
 Which kind it is, the key itself says. With several --redis it is the redlock of these masters. Each line has the time
 of this machine, the owner, its fencing token, how often it has entered (of a semaphore: how many permits it has), what
-is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen.
+is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen. A replica does
+not know who listens; the command says so. --json has a kind: rlock is also the fair lock, which "ls" calls fairlock while
+somebody waits, and else lock.
   held, free  what it was at the beginning
   granted     an owner has it now
   released    an owner has it no more: it was unlocked, forced, or its lease has ended
@@ -90,6 +92,7 @@ type watcher struct {
 	stderr  io.Writer
 	print   func(event) error
 	counted bool // we are one of those who listen, for who counts them
+	replica bool // the server is one, and does not know who listens
 	silent  bool // Redis did not answer when it was asked last
 	kind    string
 }
@@ -115,6 +118,9 @@ func watch(c watchConfig, stdout, stderr io.Writer) error {
 		w.clients = append(w.clients, client)
 	}
 	if err = c.reach(ctx, w.rdbs); err == nil {
+		if w.replica = len(w.rdbs) == 1 && isReplica(ctx, w.rdbs[0]); w.replica {
+			warn(stderr, onReplica)
+		}
 		err = w.run(ctx)
 	}
 	var sig signalled

@@ -28,7 +28,11 @@ type event struct {
 	LeaseMS *int64    `json:"lease_left_ms,omitempty"`
 	Waiters *int      `json:"waiters,omitempty"`
 	Leader  string    `json:"leader,omitempty"`
+	Note    string    `json:"note,omitempty"`
 }
+
+// unknownName is the note of a name that is free and has no trace of a lock.
+const unknownName = "nothing is known of this name: there is no lock, nor was there within the last hour"
 
 // between is what happened from one look to the next. Before the first one there was nil.
 func between(before, now *sight) (events []event) {
@@ -40,7 +44,11 @@ func between(before, now *sight) (events []event) {
 			events = append(events, now.of("held", h))
 		}
 		if events == nil {
-			events = append(events, now.without("free", ""))
+			free := now.without("free", "")
+			if now.kind == "" && now.token == 0 {
+				free.Note = unknownName
+			}
+			events = append(events, free)
 		}
 		return events
 	}
@@ -135,6 +143,9 @@ func lines(out io.Writer) func(event) error {
 			number(e.Count), left(e.LeaseMS), number(e.Waiters))
 		if e.Leader != "" {
 			line += "  " + printable.Text(e.Leader, 60)
+		}
+		if e.Note != "" {
+			line += "  " + e.Note
 		}
 		_, err := fmt.Fprintln(out, line)
 		return err

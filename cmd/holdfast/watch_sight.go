@@ -151,6 +151,9 @@ func (w *watcher) foreign(what string) error {
 
 // listeners counts the clients that wait for a release, but for this one. -1: the server does not tell.
 func (w *watcher) listeners(ctx context.Context) int {
+	if w.replica {
+		return -1
+	}
 	channel := keys.For(w.name).Channel
 	count := w.rdbs[0].PubSubNumSub
 	if many, ok := w.rdbs[0].(*redis.ClusterClient); ok {
