@@ -2,6 +2,7 @@ package holdfasttest_test
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -158,7 +159,8 @@ var troubles = map[string]scenario{
 		h := p.lock(p.locker(holdfast.Options{Lease: 5 * time.Second, RetryBudget: 1200 * time.Millisecond}))
 		restore := p.silence()
 		_, err := p.make(p.client(&brief), "another").Lock(context.Background())
-		p.note("lock: %s", what(err))
+		// Whether the last question of a quorum ended by its deadline, or was not sent to a server that is silent, is chance.
+		p.note("lock: %s", strings.Replace(what(err), "+deadline", "", 1))
 		p.over(h)
 		p.unlock(h)
 		restore()

@@ -38,8 +38,8 @@ func (a *Acquisition) lock(opts []Option) (*Hold, error) {
 	defer b.Client.watch.Leave(&a.waited)
 	a.late = a.ctx.Err() != nil && !a.want.part
 	own := ownerOf(a)
+	a.begun = sinceStart()
 	for {
-		a.begun = sinceStart()
 		if failed := own.enter(a); failed != nil {
 			return nil, panics.Repanic(failed)
 		}

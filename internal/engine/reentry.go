@@ -71,7 +71,7 @@ func (a *Acquisition) join() (*Hold, error) {
 		return nil, a.joinFailed(cause)
 	}
 	if a.once && !g.isLive() {
-		return nil, a.waitError(nil) // the owner itself is waiting for it, in another goroutine
+		return nil, g.asked.waitError(nil) // the owner itself is waiting for it, in another goroutine
 	}
 	if err := g.beginOp(a.wait); err != nil { // something else of its is under way
 		return nil, a.joinFailed(err)
@@ -87,7 +87,7 @@ func (a *Acquisition) join() (*Hold, error) {
 // the way.
 func (a *Acquisition) joinFailed(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) || !a.grant.isLive() {
-		return a.waitError(cause)
+		return a.grant.asked.waitError(cause) // which knows for how long the owner has waited
 	}
 	return errs.Outage(errs.WithCause(cause, errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())))
 }
