@@ -250,7 +250,7 @@ func TestTopEnds(t *testing.T) {
 	left := srv.Client(t).HGetAll(t.Context(), "read").Val()
 	require.Len(t, left, 2, "the mode, and the other reader")
 	require.NotContains(t, left, first)
-	w.press("x", "x")
+	w.press("x")
 	w.shows("End the hold of ", "on read")
 }
 
