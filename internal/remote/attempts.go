@@ -151,9 +151,9 @@ func (a *Attempts) limited(ctx context.Context, waits bool) (_ *limit, haste boo
 	if haste && a.end.Before(end) && (a.at.latency.answeredLately() || a.at.hasConnection()) {
 		end = a.end
 	}
-	l := &limit{Context: ctx, end: end, never: a.at.never}
+	l := &limit{Context: ctx, end: end}
 	if a.at.Cluster != nil {
-		l.looked.Store(true) // what is sent in the background is waited for at once
+		l.looked = true // what is sent in the background is waited for at once
 	}
 	return l, haste
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -13,21 +12,22 @@ import (
 // would cost a fifth of all that a free lock allocates.
 //
 // go-redis looks at Done once before each command, and again where it has to wait for a connection.
-// So the first call of Done returns a channel that closes with the parent only, and every further
-// call returns one that also closes at the time. Deadline and Err know the time from the beginning.
-// Where a first call of Done is a wait already, as in a hook of the user's, that wait ends with the
-// parent, or by go-redis's own timeouts.
+// So the first call of Done returns a channel that does not close at the time, and every further call
+// returns one that does. Deadline and Err know the time from the beginning. Where a first call of Done is
+// a wait already, as in a hook of the user's, that wait ends with the parent, or with the operation if the
+// parent cannot end.
 //
 // (Rejected: a pool of contexts with timers. A hook may keep the context that it has seen.)
 type limit struct {
 	context.Context // the parent
 	end             time.Time
-	never           chan struct{} // does not close, see Server
-	looked          atomic.Bool   // Done was called
 
-	mu     sync.Mutex // guards the rest
-	timed  context.Context
-	cancel context.CancelFunc
+	mu      sync.Mutex    // guards the rest
+	looked  bool          // Done was called
+	first   chan struct{} // what the first call returned, if the parent cannot end; closed by stop
+	timed   context.Context
+	cancel  context.CancelFunc
+	stopped bool
 }
 
 // Deadline is that of the parent, or the limit's own if that is earlier.
@@ -40,21 +40,32 @@ func (l *limit) Deadline() (time.Time, bool) {
 
 // Done is as the type's comment says.
 func (l *limit) Done() <-chan struct{} {
-	if !l.looked.Swap(true) {
-		if done := l.Context.Done(); done != nil {
-			return done
-		}
-		return l.never // nil would say that the limit does not end either
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.looked || l.stopped {
+		return l.waitLocked()
 	}
-	return l.wait()
+	l.looked = true
+	if done := l.Context.Done(); done != nil {
+		return done
+	}
+	l.first = make(chan struct{}) // nil would say that the limit does not end either
+	return l.first
 }
 
 // wait returns a channel that closes at the end. It starts the timer.
 func (l *limit) wait() <-chan struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	return l.waitLocked()
+}
+
+func (l *limit) waitLocked() <-chan struct{} {
 	if l.timed == nil {
 		l.timed, l.cancel = context.WithDeadline(l.Context, l.end)
+	}
+	if l.stopped {
+		l.cancel()
 	}
 	return l.timed.Done()
 }
@@ -67,15 +78,27 @@ func (l *limit) Err() error {
 	if time.Until(l.end) <= 0 {
 		return context.DeadlineExceeded
 	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.stopped {
+		return context.Canceled
+	}
 	return nil
 }
 
-// stop stops the timer, if there is one.
+// stop ends it, as the cancel function of a context does.
 func (l *limit) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stopped {
+		return
+	}
+	l.stopped = true
 	if l.cancel != nil {
 		l.cancel()
+	}
+	if l.first != nil {
+		close(l.first)
 	}
 }
 

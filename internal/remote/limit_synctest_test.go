@@ -22,7 +22,7 @@ func TestLimit(t *testing.T) {
 		}
 		for name, parent := range parents {
 			ctx, cancel := parent()
-			l := &limit{Context: ctx, end: time.Now().Add(time.Second), never: make(chan struct{})}
+			l := &limit{Context: ctx, end: time.Now().Add(time.Second)}
 			select {
 			case <-l.Done(): // a look, which costs nothing
 				t.Fatal(name)
@@ -41,7 +41,7 @@ func TestLimit(t *testing.T) {
 		}
 
 		// A context that a hook derives ends with it, too.
-		l := &limit{Context: context.Background(), end: time.Now().Add(time.Second), never: make(chan struct{})}
+		l := &limit{Context: context.Background(), end: time.Now().Add(time.Second)}
 		derived, cancel := context.WithTimeout(l, time.Hour)
 		begun := time.Now()
 		<-derived.Done()
@@ -49,13 +49,21 @@ func TestLimit(t *testing.T) {
 		cancel()
 		l.stop()
 
+		// Who waits at the first look, as a hook may, is let go with the operation, and so is who comes later.
+		l = &limit{Context: context.Background(), end: time.Now().Add(time.Hour)}
+		first := l.Done()
+		l.stop()
+		<-first
+		<-l.Done()
+		require.ErrorIs(t, l.Err(), context.Canceled)
+
 		// The parent ends first.
-		first, stop := context.WithCancel(t.Context())
+		cancelled, stop := context.WithCancel(t.Context())
 		defer stop()
 		sooner, done := context.WithTimeout(t.Context(), time.Millisecond)
 		defer done()
-		for _, ctx := range []context.Context{first, sooner} {
-			l := &limit{Context: ctx, end: time.Now().Add(time.Second), never: make(chan struct{})}
+		for _, ctx := range []context.Context{cancelled, sooner} {
+			l := &limit{Context: ctx, end: time.Now().Add(time.Second)}
 			time.AfterFunc(time.Millisecond, stop)
 			<-l.Done()
 			require.Equal(t, ctx.Err(), l.Err())

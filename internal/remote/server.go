@@ -26,15 +26,12 @@ type Server struct {
 	hasty    lua.Processor     // the combiner, for callers that leave at the deadline of a context
 	timeouts *timeouts         // nil: a cluster has none
 	lateness lateness          // of the callers of this client
-	// never does not close. It is made with the server: a client that is used in a bubble of testing/synctest waits for
-	// channels of that bubble only.
-	never chan struct{}
 }
 
 // NewServer makes a Server of a go-redis client. It sends nothing. With classic it uses no sharded
 // pub/sub in a cluster, like pubsub's Classic.
 func NewServer(rdb redis.UniversalClient, classic bool) *Server {
-	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb), never: make(chan struct{})}
+	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
 	s.watchDials()
 	switch r := rdb.(type) {
 	case *redis.ClusterClient:
