@@ -302,12 +302,18 @@ func TestWaitingCosts(t *testing.T) {
 			if cancellable {
 				ctx = t.Context()
 			}
-			heap, stack := used()
-			leave := crowd(t, srv, n, ctx)
-			h, s := used()
-			leave()
-			t.Logf("%d bytes on the heap and %d of stack", (h-heap)/n, (s-stack)/n)
-			require.Less(t, (h+s-heap-stack)/n, waiterBudget)
+			least := uint64(math.MaxUint64)
+			for range 3 { // what else the process does meanwhile can only add to it
+				heap, stack := used()
+				leave := crowd(t, srv, n, ctx)
+				h, s := used()
+				leave()
+				t.Logf("%d bytes on the heap and %d of stack", (h-heap)/n, (s-stack)/n)
+				if least = min(least, (h+s-heap-stack)/n); least < waiterBudget {
+					return
+				}
+			}
+			require.Less(t, least, waiterBudget)
 		})
 	}
 	t.Run("control", func(t *testing.T) {

@@ -75,7 +75,7 @@ func (c Crowd) meet(t *testing.T, fault hit) error {
 	rooms := make([]room, c.Names)
 	name := func(i int) string { return fmt.Sprint("crowd:", i%c.Names) }
 	one := func(l holdfast.Locker, r *room) error {
-		h, err := l.Lock(ctx, holdfast.Wait(patience))
+		h, err := l.Lock(ctx, holdfast.Wait(time.Minute))
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (c Crowd) meet(t *testing.T, fault hit) error {
 		if c.Hook != nil {
 			rdb.AddHook(c.Hook)
 		}
-		client := NewClient(t, rdb, nil)
+		client := NewClient(t, rdb, &holdfast.Options{RetryBudget: time.Minute}) // a busy machine answers late again and again
 		clients = append(clients, client)
 		for i := range c.Each {
 			l := c.New(client, name(i))
