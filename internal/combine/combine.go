@@ -191,12 +191,18 @@ func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
 		return lead, nil
 	case <-timer.C:
 	case <-own.ctx.Done():
+		if c.withdraw(own) {
+			return false, own.cmd.Err()
+		}
 		timer.Reset(Grace)
 		select {
 		case lead = <-own.turn:
 			return lead, nil
 		case <-timer.C:
 		}
+	}
+	if c.withdraw(own) {
+		return false, own.cmd.Err()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -205,13 +211,21 @@ func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
 		return lead, nil
 	default:
 	}
-	if i := slices.Index(c.waiting, own); i >= 0 {
-		c.waiting = slices.Delete(c.waiting, i, i+1)
-		own.cmd.SetErr(&NotSentError{own.cause()})
-		return false, own.cmd.Err()
-	}
 	own.left = true // another caller sends the command, or soon will
 	return false, &UnansweredError{own.cause()}
+}
+
+// withdraw takes a call out of those that wait to be sent. It reports false if the call is not among them any more.
+func (c *Combiner) withdraw(own *call) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	i := slices.Index(c.waiting, own)
+	if i < 0 {
+		return false
+	}
+	c.waiting = slices.Delete(c.waiting, i, i+1)
+	own.cmd.SetErr(&NotSentError{own.cause()})
+	return true
 }
 
 // cause returns why the caller of a call leaves.
@@ -220,13 +234,6 @@ func (k *call) cause() error {
 		return why
 	}
 	return cmp.Or(k.ctx.Err(), context.DeadlineExceeded)
-}
-
-// IsReady reports whether a command that is sent now would be sent at once, and alone.
-func (c *Combiner) IsReady() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return len(c.sending) < c.limit() && len(c.waiting) == 0
 }
 
 // newCall returns an unused call. The caller holds mu.

@@ -310,15 +310,11 @@ func TestWhoLeftIsNotSent(t *testing.T) {
 	}
 }
 
-// TestIsReady: a combiner is ready while no call waits, and fewer are under way than the limit.
-func TestIsReady(t *testing.T) {
-	c := New(redistest.Shared(t).Client(t), nil, fewSendings, apart)
-	require.True(t, c.IsReady())
-	b := newBusy(t, time.Hour)
-	require.False(t, b.IsReady())
-	b.release()
-	b.join(fewSendings)
-	require.True(t, b.IsReady())
+// isIdle reports whether nothing is under way.
+func (c *Combiner) isIdle() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.sending)+len(c.waiting) == 0
 }
 
 // TestTooManyForOnePipeline: commands that do not fit are sent with the next sender.

@@ -183,7 +183,7 @@ func TestAGroupTravelsTogether(t *testing.T) {
 		if together := 6 - leaving; together > 1 {
 			require.Equal(t, together, <-sizes, "before all that they send later")
 		}
-		require.True(t, c.IsReady(), "nothing is under way any more")
+		require.True(t, c.isIdle(), "nothing is under way any more")
 	}
 }
 
@@ -211,7 +211,7 @@ func TestAGroupWaitsForAMomentOnly(t *testing.T) {
 func TestALargeGroup(t *testing.T) {
 	c, _ := groups(t)
 	begin(t, c, NewGroup(maxBatch+10).Member, maxBatch+10, 3)
-	require.True(t, c.IsReady())
+	require.True(t, c.isIdle())
 }
 
 // TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an

@@ -35,6 +35,8 @@ type Retry struct {
 	// Once is for callers who do not wait. The operation is sent once. It is sent a second time only
 	// if the first attempt met a connection that the server had closed while it was idle.
 	Once bool
+	// Lasts is for callers who cannot cancel the operation. It goes on when their context ends.
+	Lasts bool
 }
 
 // SharedBudget is one retry budget for several operations. All of them end when it ends. The zero
@@ -63,6 +65,7 @@ type Attempts struct {
 	at      *Server
 	home    *Session // its options and its end count
 	once    bool     // as in Retry
+	lasts   bool     // as in Retry
 	start   time.Time
 	end     time.Time // of the retry budget
 	delay   time.Duration
@@ -84,7 +87,7 @@ const (
 func NewAttempts(at *Server, home *Session, retry Retry) Attempts {
 	now := suspend.System.Now()
 	a := Attempts{
-		Outcome: Outcome{Sent: now}, at: at, home: home, once: retry.Once, start: now, end: now.Add(home.Budget()),
+		Outcome: Outcome{Sent: now}, at: at, home: home, once: retry.Once, lasts: retry.Lasts, start: now, end: now.Add(home.Budget()),
 		delay: FirstBackoff,
 	}
 	if end := retry.Budget.end; !end.IsZero() && end.Before(a.end) {
@@ -142,16 +145,16 @@ func (a *Attempts) runFirst(ctx context.Context, op Operation, send sender, fail
 // The budget also limits the wait for a connection: go-redis dials five times, and with TLS each of
 // these takes the whole DialTimeout. The budget limits a read only in haste.
 func (a *Attempts) limited(ctx context.Context, waits bool) (_ *limit, haste bool) {
-	callers, ends := ctx.Deadline()
+	l := &limit{Context: ctx, lasts: a.lasts}
+	callers, ends := l.parent().Deadline()
 	haste = waits || !ends || callers.After(a.end)
 	// A wait for a connection may last longer than the budget, see LeastDial. No such wait is likely
 	// if there is a connection, or if the server has just answered: to open one then takes no longer
 	// than an answer does.
-	end := a.Deadline()
-	if haste && a.end.Before(end) && (a.at.latency.answeredLately() || a.at.hasConnection()) {
-		end = a.end
+	l.end = a.Deadline()
+	if haste && a.end.Before(l.end) && (a.at.latency.answeredLately() || a.at.hasConnection()) {
+		l.end = a.end
 	}
-	l := &limit{Context: ctx, end: end}
 	if a.at.Cluster != nil {
 		l.looked = true // what is sent in the background is waited for at once
 	}

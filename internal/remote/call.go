@@ -43,7 +43,7 @@ func (s *Session) Repeat(ctx context.Context, at *Server, op Operation, retry Re
 // Detached runs an operation that its caller cannot cancel. It returns when the operation is done
 // or the retry budget is spent, or a little later, see timeouts.
 func (s *Session) Detached(ctx context.Context, at *Server, op Operation, budget SharedBudget) Outcome {
-	return s.Repeat(Lasting(ctx), at, op, Retry{Budget: budget}, nil)
+	return s.Repeat(ctx, at, op, Retry{Budget: budget, Lasts: true}, nil)
 }
 
 // Lasting returns the context of an operation that its caller cannot cancel.
@@ -115,9 +115,9 @@ func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Poi
 // after the retry budget or go-redis's ReadTimeout. A caller who comes when the stall has been
 // noticed leaves at once. So does every caller during all further attempts.
 //
-// Two kinds of attempts can take longer, and run in a goroutine as well: an attempt that would have
-// to wait for another attempt or for a new connection, and every attempt in a cluster, where one
-// node may stall for long while the others answer.
+// An attempt that has to wait for another one, or for a connection, waits in the caller's goroutine too: a caller
+// can leave such a wait. Every attempt in a cluster runs in a goroutine, because one node may stall for long
+// while the others answer.
 //
 // (Rejected: to interrupt the read by a deadline of the connection. The connections belong to the
 // user's client, which does not show them.)
@@ -126,7 +126,7 @@ func (s *Session) CallPromptly(ctx context.Context, at *Server, op Operation, re
 	switch {
 	case ctx.Done() == nil:
 		return s.Repeat(ctx, at, op, retry, failed), true
-	case !at.isReady():
+	case !at.isPrompt():
 		return s.CallNoting(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
 			return s.Repeat(ctx, at, op, retry, failed)
 		}, failed, late)

@@ -21,6 +21,7 @@ import (
 type limit struct {
 	context.Context // the parent
 	end             time.Time
+	lasts           bool // the limit does not end with its parent
 
 	mu      sync.Mutex    // guards the rest
 	looked  bool          // Done was called
@@ -32,10 +33,18 @@ type limit struct {
 
 // Deadline is that of the parent, or the limit's own if that is earlier.
 func (l *limit) Deadline() (time.Time, bool) {
-	if end, ok := l.Context.Deadline(); ok && end.Before(l.end) {
+	if end, ok := l.parent().Deadline(); ok && end.Before(l.end) {
 		return end, true
 	}
 	return l.end, true
+}
+
+// parent is what the limit ends with. It is not used for the values of the context, because that would allocate.
+func (l *limit) parent() context.Context {
+	if l.lasts {
+		return context.Background()
+	}
+	return l.Context
 }
 
 // Done is as the type's comment says.
@@ -46,7 +55,7 @@ func (l *limit) Done() <-chan struct{} {
 		return l.waitLocked()
 	}
 	l.looked = true
-	if done := l.Context.Done(); done != nil {
+	if done := l.parent().Done(); done != nil {
 		return done
 	}
 	l.first = make(chan struct{}) // nil would say that the limit does not end either
@@ -62,7 +71,7 @@ func (l *limit) wait() <-chan struct{} {
 
 func (l *limit) waitLocked() <-chan struct{} {
 	if l.timed == nil {
-		l.timed, l.cancel = context.WithDeadline(l.Context, l.end)
+		l.timed, l.cancel = context.WithDeadline(l.parent(), l.end)
 	}
 	if l.stopped {
 		l.cancel()
@@ -72,7 +81,7 @@ func (l *limit) waitLocked() <-chan struct{} {
 
 // Err looks at the clock, and does not wait for the timer.
 func (l *limit) Err() error {
-	if err := l.Context.Err(); err != nil {
+	if err := l.parent().Err(); err != nil {
 		return err
 	}
 	if time.Until(l.end) <= 0 {
@@ -107,8 +116,8 @@ func (l *limit) spent() bool {
 	if time.Until(l.end) > 0 {
 		return false
 	}
-	end, ok := l.Context.Deadline()
-	return !errors.Is(l.Context.Err(), context.Canceled) && (!ok || end.After(l.end))
+	end, ok := l.parent().Deadline()
+	return !errors.Is(l.parent().Err(), context.Canceled) && (!ok || end.After(l.end))
 }
 
 // isSpent reports whether a context has ended because the retry budget is spent.

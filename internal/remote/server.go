@@ -64,10 +64,9 @@ func (s *Server) Within(ctx context.Context, d time.Duration) (context.Context, 
 	return ctx, cancel
 }
 
-// isReady reports whether a command that is sent now will probably be answered at once.
-func (s *Server) isReady() bool {
-	return s.combiner != nil && s.latency.isPrompt() && s.combiner.IsReady() && s.hasConnection()
-}
+// isPrompt reports whether a command that is sent now will probably be answered at once. It does not matter whether
+// the command has to wait for a connection, or for its turn in the combiner: a caller can leave both.
+func (s *Server) isPrompt() bool { return s.combiner != nil && s.latency.isPrompt() }
 
 // hasConnection reports whether a command probably need not wait for a connection.
 func (s *Server) hasConnection() bool { return s.redis.PoolStats().IdleConns > 0 }
