@@ -87,7 +87,7 @@ free, the key has the last of the block
 	TOKEN=1000000000000000/20s | acquire block=16 | 1 clock last:16 | LOCK{a=1}/30s TOKEN=last/1h |
 	call('SET', tokens, last, => call('SET', tokens, token,
 free, a block of one
-	nothing | acquire block=1 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | block > 1 and last or nil => last
+	nothing | acquire block=1 | 1 clock | LOCK{a=1}/30s TOKEN=clock/1h | if block > 1 then return => if true then return
 the clock is behind the last token: one
 	TOKEN=9000000000000000/20s | acquire block=16 | 1 9000000000000001 9000000000000001 clock |
 	LOCK{a=1}/30s TOKEN=9000000000000001/1h | if n >= tonumber(token) then block = 1 end =>

@@ -7,8 +7,8 @@
 --       6 until when this may be executed, us by the server's clock; none: at any time
 --       7 head start, ms: if it is refused, other clients must yield to this one for so long; 0: none
 --       8 head starts up to so many ms are over if it is granted
--- Reply {1, token}    granted: the owner holds it once; token is a decimal string, greater than every one before, and the server's
---                     time in us
+-- Reply token         granted: the owner holds it once; token is a decimal string, greater than every one before, and the server's
+--                     time in us. It stands alone, because the client needs longer for a list
 --       {1, token, last}  the same, and all tokens up to last are reserved
 --       {1, token, token, time}  granted, and the token is not the server's time
 --       {0, pttl, field...}  another owner holds it; pttl in ms, -1 if the hash has no time to live. The fields of the hash: a lock has

@@ -22,7 +22,7 @@ import (
 var huge = regexp.MustCompile(`[0-9]{6,}`)
 
 // FuzzReply: whatever bytes come back for a script, through go-redis, there is an error or a reply
-// of the promised shape: a list that begins with an integer. There is no panic and no hang, also
+// of the promised shape: a list that begins with an integer, 1, or a token. There is no panic and no hang, also
 // where the reply is decoded as that of any script.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
@@ -39,6 +39,7 @@ func FuzzReply(f *testing.F) {
 		"*3\r\n:0\r\n:-1\r\n:9223372036854775807\r\n",
 		"*6\r\n:1\r\n$5\r\nwrite\r\n:-1\r\n$1\r\n7\r\n:2\r\n$1\r\no\r\n",
 		"*6\r\n:1\r\n:3\r\n:-1\r\n:2\r\n$1\r\np\r\n:5\r\n",
+		"$3\r\n123\r\n", "+123\r\n", "+OK\r\n", ":2\r\n", ":-1\r\n",
 	} {
 		f.Add([]byte(reply))
 	}
@@ -56,7 +57,7 @@ func FuzzReply(f *testing.F) {
 		}
 		for _, r := range append(results, lua.Result{Reply: reply, Err: err}) {
 			decodeAll(r.Reply)
-			switch begins := listOf.Match(bytes); {
+			switch begins := listOf.Match(bytes) || alone.Match(bytes); {
 			case r.Err != nil:
 				_ = lua.IsError(r.Err, "OOM")
 			case !begins:
@@ -78,6 +79,9 @@ func decodeAll(r lua.Reply) {
 // which there is an integer; an attribute may stand before each, and pushes of other kinds are
 // skipped.
 var listOf = regexp.MustCompile(`(?s)(\*|~|>)\+?[0-9]+\r\n.*:[+-]?[0-9]+\r\n`)
+
+// alone are the bytes of a reply that is no list.
+var alone = regexp.MustCompile(`:\+?0*1\r\n|\+[0-9]+\r\n|\$\+?[0-9]+\r\n[0-9]+|=\+?[0-9]+\r\ntxt:[0-9]+\r\n`)
 
 // answering is a go-redis client whose server answers the greeting, and then each script with these
 // bytes before it hangs up. A real server would not say such things.

@@ -218,10 +218,13 @@ func (p *parcel) open() {
 		case string:
 			c.SetErr(partError(answer))
 		case int64:
-			if answer == int64(Done) && i < p.taken {
-				c.SetVal([]any{answer, reply.values[0]})
-			} else {
+			switch {
+			case answer != int64(Done):
 				c.SetVal([]any{answer})
+			case i < p.taken:
+				c.SetVal(reply.values[0])
+			default:
+				c.SetVal(answer)
 			}
 		case error: // of a proxy, since the script replies none
 			c.SetErr(answer)

@@ -3,7 +3,7 @@
 -- KEYS  2 of each acquisition, as acquire takes them, then 2 of each release, as release takes them
 -- ARGV  1 how many acquisitions; then 6 of each, as acquire takes them; then 2 of each release, as release takes them
 -- Reply {1, time, reply, ...}: the server's time in us, then for each acquisition and for each release what acquire or release replies,
---                     or the text of the error that it met. {1, time} and {1} and {-1} are 1, 1 and -1, which are made faster
+--                     or the text of the error that it met. The token is 1 if it is the time, and {-1} is -1, which are made faster
 --       an error      it begins with READONLY; the server is a replica, and nothing was changed. It is not one text among others, so that
 --                     go-redis leaves the connection
 -- Each lock is taken or released, or not, as by acquire or release alone: an error of one does not affect the others. All are judged
@@ -38,12 +38,15 @@ for i = 1, locks do
   at = at + 2
   -- Not redis.pcall, which would have to stand at each call.
   local ok, answer = pcall(run, keys, arguments)
-  if not ok or answer.err then
+  local kind = type(answer)
+  if not ok or kind == 'table' and answer.err then
     answer = text(answer)
     if string.find(answer, '^%-?READONLY') or string.find(answer, '^@user_script: ?%d+: %-?READONLY') then
       return redis.error_reply('READONLY the server is a replica')
     end
-  elseif not answer[2] or answer[2] == clock and answer[1] == 1 and not answer[3] then
+  elseif kind == 'string' then
+    answer = answer == clock and 1 or {1, answer}
+  elseif kind == 'table' and not answer[2] then
     answer = answer[1]
   end
   reply[i + 2] = answer

@@ -247,7 +247,7 @@ func TestRenewAllWithoutPermission(t *testing.T) {
 func TestPartsAreNotTrusted(t *testing.T) {
 	for _, values := range [][]any{nil, {int64(1)}, {int64(1), int64(1), int64(1)}, {[]any{}, nil},
 		{int64(7), []any{int64(1)}}} {
-		whole := Result{Reply: Reply{Done, values}}
+		whole := Result{Reply: NewReply(Done, values...)}
 		for i := range 2 {
 			require.Error(t, whole.part(i, 2).Err, "%v", values)
 		}

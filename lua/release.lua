@@ -2,7 +2,7 @@
 --
 -- KEYS  1 lock hash   2 channel
 -- ARGV  1 owner       2 PUBLISH, SPUBLISH or publish (see announce), empty for no announcement
--- Reply {1}           released, and announced
+-- Reply 1             released, and announced
 --       {1, error}    released, but the announcement was refused (no permission for the channel)
 --       {-1}          the owner does not hold the lock; nothing was changed. For a repeat see taken.lua
 -- Atomic: the lock is never free before the announcement is on its way. DEL is allowed when out of memory.

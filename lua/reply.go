@@ -31,16 +31,27 @@ const (
 type Reply struct {
 	Status Status
 	values []any // behind the status
+	only   any   // the value behind the status, if there is one and values is nil
 }
 
 // NewReply makes the reply of one who speaks for several servers.
-func NewReply(status Status, values ...any) Reply { return Reply{status, values} }
+func NewReply(status Status, values ...any) Reply { return Reply{Status: status, values: values} }
 
 // parse never trusts the shape of a reply: it may come from a proxy or from something that is no
 // Redis.
 func parse(v any, err error) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
+	}
+	switch v := v.(type) { // what a script does not make a list of
+	case string:
+		if isDecimal(v) {
+			return Reply{Status: Done, only: v}, nil
+		}
+	case int64:
+		if v == int64(Done) {
+			return Reply{Status: Done}, nil
+		}
 	}
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
@@ -50,7 +61,16 @@ func parse(v any, err error) (Reply, error) {
 	if !ok || status < int64(Late) || status > int64(Done) {
 		return Reply{}, fmt.Errorf("script replied %.100v, which does not begin with a status", list)
 	}
-	return Reply{Status(status), list[1:]}, nil
+	return Reply{Status: Status(status), values: list[1:]}, nil
+}
+
+func isDecimal(text string) bool {
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return false
+		}
+	}
+	return text != ""
 }
 
 // Unannounced returns why an announcement failed, or "" if it did not. It reads {1, error}, the
@@ -63,33 +83,27 @@ func (r Reply) Unannounced() string { return r.text(0) }
 // reply [Late] of every script that has one.
 func (r Reply) LateTime() string { return r.text(0) }
 
-// Value returns the i-th value behind the status as go-redis has it, or nil. It is for tests that
-// compare whole replies.
+// Value returns the i-th value behind the status as go-redis has it, or nil.
 func (r Reply) Value(i int) any {
-	if i < len(r.values) {
+	switch {
+	case i < len(r.values):
 		return r.values[i]
+	case i == 0:
+		return r.only
 	}
 	return nil
 }
 
 // number returns the i-th value behind the status, or 0 if that is not an integer.
 func (r Reply) number(i int) int64 {
-	if i < len(r.values) {
-		if n, ok := r.values[i].(int64); ok {
-			return n
-		}
-	}
-	return 0
+	n, _ := r.Value(i).(int64)
+	return n
 }
 
 // text returns the i-th value behind the status, or "" if that is not a string.
 func (r Reply) text(i int) string {
-	if i < len(r.values) {
-		if s, ok := r.values[i].(string); ok {
-			return s
-		}
-	}
-	return ""
+	s, _ := r.Value(i).(string)
+	return s
 }
 
 // texts returns the strings from the i-th value on.

@@ -201,12 +201,19 @@ func arguments(args []any) []any {
 	return args[min(firstKey+keys, len(args)):]
 }
 
-// values is what a command replied, nil if that is no list.
+// values is what a command replied, as a list.
 func values(cmd redis.Cmder) []any {
-	reply, ok := cmd.(interface{ Slice() ([]any, error) })
+	reply, ok := cmd.(interface{ Val() any })
 	if !ok {
 		return nil
 	}
-	list, _ := reply.Slice()
-	return list
+	switch v := reply.Val().(type) {
+	case []any:
+		return v
+	case string: // a token, which acquire replies without a list
+		return []any{int64(lua.Done), v}
+	case int64:
+		return []any{v}
+	}
+	return nil
 }

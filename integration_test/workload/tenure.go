@@ -166,7 +166,7 @@ func (g *Granted) answered(cmd redis.Cmder, err error) {
 	args := cmd.Args()
 	switch {
 	case err != nil:
-	case runs(args, lua.Acquire): // {1, token, ...}
+	case runs(args, lua.Acquire): // token or {1, token, ...}
 		g.noteGrant(args[firstKey], values(cmd))
 	case runs(args, lua.Many):
 		g.noteMany(args, cmd)

@@ -46,4 +46,5 @@ if KEYS[3] then
   if type(start) == 'string' and (tonumber(start) or 0) <= tonumber(ARGV[8]) then redis.pcall('DEL', KEYS[3]) end
 end
 if token ~= clock then return {1, token, token, clock} end
-return {1, token, block > 1 and last or nil}
+if block > 1 then return {1, token, last} end
+return token
