@@ -23,7 +23,7 @@ func RunAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 	for i := range calls {
 		all[i] = i
 	}
-	runSome(ctx, rdb, all, results, func(i int) []any { return calls[i].args })
+	runSome(ctx, rdb, all, results, func(i int) *command { return calls[i].command(ctx) })
 
 	var unknown []int
 	for i := range results {
@@ -32,16 +32,16 @@ func RunAll(ctx context.Context, rdb Pipeliner, calls []Call) []Result {
 		}
 	}
 	if len(unknown) > 0 {
-		runSome(ctx, rdb, unknown, results, func(i int) []any { return calls[i].withText() })
+		runSome(ctx, rdb, unknown, results, func(i int) *command { return newCommand(ctx, calls[i].withText()) })
 	}
 	return results
 }
 
-func runSome(ctx context.Context, rdb Pipeliner, which []int, results []Result, args func(int) []any) {
+func runSome(ctx context.Context, rdb Pipeliner, which []int, results []Result, build func(int) *command) {
 	pipe := rdb.Pipeline()
 	cmds := make([]*command, len(which))
 	for j, i := range which {
-		cmds[j] = newCommand(ctx, args(i))
+		cmds[j] = build(i)
 		_ = pipe.Process(ctx, cmds[j])
 	}
 	failure := exec(ctx, pipe)
@@ -63,8 +63,8 @@ func exec(ctx context.Context, pipe redis.Pipeliner) (failure error) {
 // connection: so the server executes that after the call. build makes the command anew for each
 // attempt.
 func RunBefore(ctx context.Context, rdb Pipeliner, c Call, build func() redis.Cmder) (Reply, error) {
-	attempt := func(args []any) (Reply, error) {
-		pipe, cmd := rdb.Pipeline(), newCommand(ctx, args)
+	attempt := func(cmd *command) (Reply, error) {
+		pipe := rdb.Pipeline()
 		_ = pipe.Process(ctx, cmd)
 		_ = pipe.Process(ctx, build())
 		if err := exec(ctx, pipe); err != nil {
@@ -72,9 +72,9 @@ func RunBefore(ctx context.Context, rdb Pipeliner, c Call, build func() redis.Cm
 		}
 		return cmd.reply()
 	}
-	reply, err := attempt(c.args)
+	reply, err := attempt(c.command(ctx))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = attempt(c.withText())
+		reply, err = attempt(newCommand(ctx, c.withText()))
 	}
 	return reply, err
 }

@@ -86,7 +86,7 @@ func merge(calls []Call) Call {
 		own := c.args[renewHead+renewKeys:]
 		args = append(append(args, len(own)), own...)
 	}
-	return Call{RenewMany, args}
+	return Call{script: RenewMany, args: args}
 }
 
 // part is the result of the i-th of n calls that were merged.

@@ -43,13 +43,13 @@ func parse(v any, err error) (Reply, error) {
 	if err != nil {
 		return Reply{}, err
 	}
-	switch v := v.(type) { // what a script does not make a list of
+	switch only := v.(type) { // what a script does not make a list of
 	case string:
-		if isDecimal(v) {
+		if isDecimal(only) {
 			return Reply{Status: Done, only: v}, nil
 		}
 	case int64:
-		if v == int64(Done) {
+		if only == int64(Done) {
 			return Reply{Status: Done}, nil
 		}
 	}

@@ -122,7 +122,8 @@ func (s *Script) Text() string { return s.src.(string) }
 // Call is a script with its keys and arguments, ready to be sent any number of times.
 type Call struct {
 	script *Script
-	args   []any // of the EVALSHA
+	args   []any    // of the EVALSHA
+	first  *command // for the first time that it is sent
 }
 
 // Script is the script of the call.
@@ -137,9 +138,24 @@ func (c Call) Key() string {
 // Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand
 // saves allocations where they are the same each time.
 func (s *Script) Call(keysAndArgs ...any) Call {
-	args := make([]any, 0, 3+len(keysAndArgs))
+	both := &struct { // in one piece, because nearly every call is sent once
+		command
+		room [head + acquireArgs]any
+	}{}
+	args := both.room[:0]
+	if need := head + len(keysAndArgs); need > cap(args) {
+		args = make([]any, 0, need)
+	}
 	args = append(args, "evalsha", s.sha, s.keys)
-	return Call{s, append(args, keysAndArgs...)}
+	return Call{s, append(args, keysAndArgs...), &both.command}
+}
+
+// command is a new command that sends the call.
+func (c Call) command(ctx context.Context) *command {
+	if c.first == nil || !c.first.made.CompareAndSwap(false, true) {
+		return newCommand(ctx, c.args)
+	}
+	return c.first.become(ctx, c.args)
 }
 
 // command is sent at most once by go-redis: its own retries would run a script again after a lost
@@ -147,6 +163,7 @@ func (s *Script) Call(keysAndArgs ...any) Call {
 // did not run the script then.
 type command struct {
 	redis.Cmd
+	made  atomic.Bool // it is one, and no room for one any more
 	asked atomic.Bool // for its arguments, as go-redis does when it has a connection to write them to
 	// for how long its answer is waited for; 0: as long as the client does
 	timeout time.Duration
@@ -168,14 +185,16 @@ func (c *command) Args() []any {
 	return c.Cmd.Args()
 }
 
-// newCommand also says in what steps keys follow each other. A script's keys do not, but where that
+func newCommand(ctx context.Context, args []any) *command { return new(command).become(ctx, args) }
+
+// become also says in what steps keys follow each other. A script's keys do not, but where that
 // is not said a ClusterClient asks any server for all that it knows about commands (COMMAND), and
 // has all other commands wait for the answer, again and again if it is a refusal or that server
 // hangs.
-func newCommand(ctx context.Context, args []any) *command {
-	cmd := &command{Cmd: *redis.NewCmd(ctx, args...)}
-	cmd.SetStepCount(1)
-	return cmd
+func (c *command) become(ctx context.Context, args []any) *command {
+	c.Cmd = *redis.NewCmd(ctx, args...)
+	c.SetStepCount(1)
+	return c
 }
 
 // NoRetry is asked by go-redis.
@@ -198,16 +217,15 @@ type Processor interface {
 // An error that is a [redis.Error] is the server's word that nothing was done; any other leaves
 // that open.
 func Run(ctx context.Context, rdb Processor, c Call) (Reply, error) {
-	reply, err := send(ctx, rdb, c.args)
+	reply, err := send(ctx, rdb, c.command(ctx))
 	if err != nil && redis.HasErrorPrefix(err, "NOSCRIPT") {
-		reply, err = send(ctx, rdb, c.withText())
+		reply, err = send(ctx, rdb, newCommand(ctx, c.withText()))
 	}
 	return reply, err
 }
 
-func send(ctx context.Context, rdb Processor, args []any) (r Reply, err error) {
+func send(ctx context.Context, rdb Processor, cmd *command) (r Reply, err error) {
 	defer panics.Into(&err)
-	cmd := newCommand(ctx, args)
 	if err = rdb.Process(ctx, cmd); err != nil && isLeft(err) {
 		return Reply{}, err
 	}
