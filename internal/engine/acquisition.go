@@ -23,6 +23,7 @@ type Acquisition struct {
 	ctx   context.Context // the caller's, from which the hold derives
 	want  Settings
 	grant *grant // that is asked for, or re-entered
+	spare *spare // room for its owner and its grant; nil: none, or used
 
 	// The wait.
 
@@ -52,6 +53,43 @@ type attempts struct {
 	slow    time.Duration // when an answer first came too late, by sinceStart; 0: none did
 	pending <-chan Result // of an attempt that goes on without the caller; nil: none does
 	counted bool          // Close waits for the acquisition
+}
+
+// spare is room for the owner and the grant of a call whose context carries no owner, which nearly every call needs. It is one
+// piece with the acquisition, because an allocation costs more than its bytes.
+type spare struct {
+	owner
+	noted
+}
+
+func newAcquisition(b *Lock, ctx context.Context, once bool) *Acquisition {
+	if ctx == nil || HasOwner(ctx) {
+		return &Acquisition{base: b, ctx: ctx, once: once}
+	}
+	both := &struct {
+		Acquisition
+		spare
+	}{Acquisition: Acquisition{base: b, ctx: ctx, once: once}}
+	both.Acquisition.spare = &both.spare
+	return &both.Acquisition
+}
+
+// newOwner makes the owner of a call whose context carries none.
+func (a *Acquisition) newOwner() *owner {
+	if a.spare == nil {
+		return newOwner()
+	}
+	return a.spare.owner.init()
+}
+
+// newNoted makes room for a grant.
+func (a *Acquisition) newNoted() *noted {
+	s := a.spare
+	if s == nil {
+		return new(noted)
+	}
+	a.spare = nil // the acquisition may begin anew, with another grant
+	return &s.noted
 }
 
 var errWaited = errors.New("waited as long as Wait allows")

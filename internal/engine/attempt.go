@@ -271,7 +271,7 @@ func (a *Acquisition) bequeath(reason error) {
 				a.passOn(h, reason)
 			}
 			g.finish(reason, false)
-			g.endOp()
+			g.turn.pass()
 		case <-timer.C:
 			a.disown(reason)
 		}
@@ -285,7 +285,7 @@ func (a *Acquisition) disown(reason error) {
 		g.entry.MarkStray()
 	}
 	g.finish(reason, false)
-	g.endOp()
+	g.turn.pass()
 	if n := <-a.pending; n.Granted {
 		e := a.bid.Entry()
 		e.MarkStray()

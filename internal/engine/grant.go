@@ -33,10 +33,7 @@ type grant struct {
 	front    bool                         // it has the front place of the local queue; set before it is live
 	wantedBy atomic.Pointer[wantedSignal] // of others for the lock; nil: the holder has not asked for that
 
-	// turn holds one token. Operations that talk to the server about this grant take turns, because
-	// each tells the server an absolute hold count. It is a channel and not a mutex: a caller
-	// leaves by its context.
-	turn   chan struct{}
+	turn   opTurn        // of operations that talk to the server about this grant
 	looked time.Duration // when it was handed on, or about to be released, by sinceStart; 0: neither. The turn guards it
 
 	mu    sync.Mutex // guards the rest; never held over a network call
@@ -69,14 +66,19 @@ type grant struct {
 	longest time.Duration // for how long one of them needs a head start
 }
 
+// noted is a grant with its own note. They are one piece, because an allocation costs more than its bytes.
+type noted struct {
+	grant
+	own Note
+}
+
 // newGrant makes a grant whose turn is the acquisition's.
 func newGrant(o *owner, id string, a *Acquisition) *grant {
-	both := &struct { // in one piece, which is an allocation less
-		grant
-		own Note
-	}{grant: grant{base: a.base, owner: o, id: id, asked: a, turn: make(chan struct{}, 1)}}
-	both.note = &both.own
-	return &both.grant
+	n := a.newNoted()
+	g := &n.grant
+	g.base, g.owner, g.id, g.asked, g.note = a.base, o, id, a, &n.own
+	g.turn.taken = true
+	return g
 }
 
 func (g *grant) isLive() bool {
@@ -84,22 +86,6 @@ func (g *grant) isLive() bool {
 	defer g.mu.Unlock()
 	return g.live && g.ended == nil
 }
-
-func (g *grant) beginOp(ctx context.Context) error {
-	select {
-	case <-g.turn:
-		return nil
-	default:
-	}
-	select {
-	case <-g.turn:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (g *grant) endOp() { g.turn <- struct{}{} }
 
 // become gives the grant an entry, before it is live.
 func (g *grant) become(id string, e Entry) {
@@ -136,9 +122,9 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	}
 	g.note.Free(sent)
 	g.shareFront()
-	t := &Tenure{base: g.base, Entry: g.entry}
+	h, t := newLive(g.base.Client.observer)
+	t.base, t.Entry = g.base, g.entry
 	t.begin(g, token, reserved)
-	h := newHold(g.base.Client.observer)
 	h.on, h.parent, h.token, h.renewed = g, g.asked.ctx, token, want.renew
 	h.depth = int32(want.Count) //nolint:gosec // G115: no server has so many
 	g.mu.Lock()
@@ -183,7 +169,7 @@ func (g *grant) askedForLocked(lease time.Duration) {
 // resync sets the hold count at the server after an operation of unknown outcome, and passes the
 // turn on.
 func (g *grant) resync() {
-	defer g.endOp()
+	defer g.turn.pass()
 	g.entry.MarkStray()
 	g.mu.Lock()
 	count, lease, ended := len(g.holds), g.lease, g.ended

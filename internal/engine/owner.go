@@ -38,8 +38,9 @@ type lockKey struct {
 	key    queue.Key
 }
 
-func newOwner() *owner {
-	o := &owner{}
+func newOwner() *owner { return new(owner).init() }
+
+func (o *owner) init() *owner {
 	o.ids, o.grants = o.oneID[:0], o.oneGrant[:0]
 	return o
 }
@@ -86,7 +87,7 @@ func ownerOf(a *Acquisition) *owner {
 	if o, ok := a.ctx.Value(ownerKey{}).(*owner); ok && !b.traits.NoReentry {
 		return o
 	}
-	o := newOwner()
+	o := a.newOwner()
 	called := a.want.keep > 0
 	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, called, b.Client.NewOwnerID(called)})
 	return o

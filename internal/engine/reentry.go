@@ -37,10 +37,10 @@ func (a *Acquisition) reenter() (*Hold, error) {
 		a.base.Client.tasks.Go(g.resync)
 		return nil, a.acquireFailed(wait, o)
 	case o.Err != nil:
-		g.endOp()
+		g.turn.pass()
 		return nil, a.acquireFailed(wait, o)
 	}
-	defer g.endOp()
+	defer g.turn.pass()
 	if o.Reply.Status == lua.Gone {
 		return nil, g.gone()
 	}
@@ -73,13 +73,13 @@ func (a *Acquisition) join() (*Hold, error) {
 	if a.once && !g.isLive() {
 		return nil, g.asked.waitError(nil) // the owner itself is waiting for it, in another goroutine
 	}
-	if err := g.beginOp(a.wait); err != nil { // something else of its is under way
+	if err := g.turn.take(a.wait); err != nil { // something else of its is under way
 		return nil, a.joinFailed(err)
 	}
 	if g.isLive() {
 		return a.reenter()
 	}
-	g.endOp()
+	g.turn.pass()
 	return nil, errAgain
 }
 
@@ -104,10 +104,10 @@ func (g *grant) missing(want remote.Replicas) remote.Replicas {
 
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
-	if err := g.beginOp(ctx); err != nil { // something else of its is under way
+	if err := g.turn.take(ctx); err != nil { // something else of its is under way
 		return Under(ctx, errs.Outage(errs.WithCause(err, errs.WithCause(remote.ErrSilent, g.base.backend.Unreached()))))
 	}
-	defer g.endOp()
+	defer g.turn.pass()
 	g.mu.Lock()
 	ended, renew := g.ended, g.renew
 	g.askedForLocked(lease)

@@ -38,13 +38,11 @@ func (g *grant) unlock(ctx context.Context, budget remote.SharedBudget, h *Hold)
 func (g *grant) unlockEnded(ctx context.Context, budget remote.SharedBudget, h *Hold) (at time.Duration, err error) {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
-	select {
-	case <-g.turn:
-	default: // another operation of the same owner is under way
+	if !g.turn.tryTake() { // another operation of the same owner is under way
 		budget = g.unlockBudget(budget)
 		limit, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), g.base.Client.opts.RetryBudget, errBusy)
 		defer cancel()
-		if err := g.beginOp(limit); err != nil {
+		if err := g.turn.take(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
 			return 0, errs.Outage(errs.Both(errs.ErrUncertain, err))
 		}
@@ -60,7 +58,7 @@ func (g *grant) unlockBudget(b remote.SharedBudget) remote.SharedBudget {
 
 // unlockLater does the unlock of a caller that could not wait for the operation before it.
 func (g *grant) unlockLater(h *Hold) {
-	<-g.turn // passed on by that operation, which is bounded
+	_ = g.turn.take(context.Background()) // passed on by that operation, which is bounded
 	_, _ = g.unlockInTurn(context.Background(), remote.SharedBudget{}, h)
 }
 
@@ -68,7 +66,7 @@ func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h 
 	g.mu.Lock()
 	if g.ended != nil {
 		g.mu.Unlock()
-		g.endOp()
+		g.turn.pass()
 		return 0, g.ended
 	}
 	g.holds = slices.DeleteFunc(g.holds, func(other *Hold) bool { return other == h })
@@ -80,7 +78,7 @@ func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h 
 		g.base.Dog.StopRenewing(&g.tenure.watch) // what is left is a plain lease, as it was before
 	}
 	if count == 0 {
-		defer g.endOp()
+		defer g.turn.pass()
 		err = g.unlockLast(ctx, budget)
 		return g.looked, err
 	}
@@ -96,10 +94,10 @@ func (g *grant) unlockInner(ctx context.Context, budget remote.SharedBudget, cou
 		g.base.Client.tasks.Go(g.resync)
 		return g.base.Uncertain(o)
 	case o.Err != nil:
-		g.endOp()
+		g.turn.pass()
 		return g.base.Uncertain(o)
 	}
-	defer g.endOp()
+	defer g.turn.pass()
 	if o.Reply.Status == lua.Gone {
 		return g.gone()
 	}
