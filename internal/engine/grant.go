@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -30,7 +31,6 @@ type grant struct {
 	// what it has at the server; nil before it asks, or is handed the lock. Set before it is live,
 	// with mu held
 	entry    Entry
-	front    bool                         // it has the front place of the local queue; set before it is live
 	wantedBy atomic.Pointer[wantedSignal] // of others for the lock; nil: the holder has not asked for that
 
 	turn   opTurn        // of operations that talk to the server about this grant
@@ -38,6 +38,7 @@ type grant struct {
 
 	mu    sync.Mutex // guards the rest; never held over a network call
 	live  bool
+	front bool  // it has the front place of the local queue; set before it is live, without mu
 	ended error // why, nil before the end
 	// note is what is known of the lock: its own, or that of others who want the lock. Written by the
 	// goroutine that acquires.
@@ -46,15 +47,16 @@ type grant struct {
 
 	// The holds, and the lease that they share.
 
-	holds  []*Hold // that have not ended, oldest first; their number is the hold count in Redis
-	tenure *Tenure // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	holds  []*Hold  // that have not ended, oldest first; their number is the hold count in Redis
+	one    [1]*Hold // room for the first: most grants have no other
+	tenure *Tenure  // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	token  uint64
 	renew  bool // one of the holds is to be renewed
+	longer bool // the lease may stand for longer than was asked for
 	lease  time.Duration
 	// the longest lease that the server was asked for, with or without an answer: it never shortens
 	// one
 	stands    time.Duration
-	longer    bool            // the lease may stand for longer than was asked for
 	confirmed remote.Replicas // what replicas are known to have it
 	granted   time.Time       // not before that, by this clock
 	atLeast   time.Duration   // for how long the lock stays taken since then; 0: for as long as it is held
@@ -131,7 +133,8 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
 	g.entry.SetPlaced(false)
 	g.granted, g.atLeast = time.Now(), want.atLeast
-	g.holds = append(g.holds, h)
+	g.one[0] = h
+	g.holds = g.one[:]
 	g.mu.Unlock()
 	dog, watched := g.base.Dog, false
 	if stands < want.Lease {
@@ -144,6 +147,18 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	}
 	g.endSibling()
 	return h, nil
+}
+
+// newLive makes the first hold of a grant and the lease, in one piece. That costs nothing: both mostly end together.
+func newLive(o *notify.Notifier) (*Hold, *Tenure) {
+	if o.WantsEnds() {
+		return newHold(o), new(Tenure)
+	}
+	both := &struct {
+		Hold
+		Tenure
+	}{}
+	return &both.Hold, &both.Tenure
 }
 
 // shareFront lets the next waiter of this client ask, where several owners may hold the lock. It
@@ -368,3 +383,65 @@ func (g *grant) call() {
 
 // staysLocked reports whether the lock has to stay taken for a while, and is not released before.
 func (g *grant) staysLocked() bool { return g.live && g.atLeast > 0 }
+
+// opTurn lets one operation at a time talk to the server about a grant, because each of them tells the server an
+// absolute hold count. It is a mutex whose caller can stop waiting by a context. The channel for that is made only
+// when somebody has to wait.
+type opTurn struct {
+	mu      sync.Mutex // guards the rest
+	taken   bool
+	waiting int32
+	next    chan struct{} // gets one value for each turn that is passed on to one of the waiting
+}
+
+// tryTake takes the turn if it is free.
+func (t *opTurn) tryTake() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.taken {
+		return false
+	}
+	t.taken = true
+	return true
+}
+
+// take takes the turn, and waits for it until ctx ends.
+func (t *opTurn) take(ctx context.Context) error {
+	t.mu.Lock()
+	if !t.taken {
+		t.taken = true
+		t.mu.Unlock()
+		return nil
+	}
+	t.waiting++
+	if t.next == nil {
+		t.next = make(chan struct{}, 1)
+	}
+	next := t.next
+	t.mu.Unlock()
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting > 0 {
+		t.waiting--
+		return context.Cause(ctx)
+	}
+	<-next // it was passed on meanwhile, to this one
+	return nil
+}
+
+// pass gives the turn to one of those who wait, or frees it.
+func (t *opTurn) pass() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.waiting == 0 {
+		t.taken = false
+		return
+	}
+	t.waiting--
+	t.next <- struct{}{}
+}

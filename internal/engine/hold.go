@@ -59,18 +59,6 @@ type possession interface {
 	look(h *Hold)
 }
 
-// newLive makes the first hold of a grant and the lease, in one piece. That costs nothing: both mostly end together.
-func newLive(o *notify.Notifier) (*Hold, *Tenure) {
-	if o.WantsEnds() {
-		return newHold(o), new(Tenure)
-	}
-	both := &struct {
-		Hold
-		Tenure
-	}{}
-	return &both.Hold, &both.Tenure
-}
-
 // newHold makes an empty hold, with room for the notice of its end if the observer is told of ends.
 func newHold(o *notify.Notifier) *Hold {
 	if !o.WantsEnds() {

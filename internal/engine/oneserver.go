@@ -260,61 +260,73 @@ func (f *field) Live(*watchdog.Lease) {}
 // Ask is [Bid.Ask]: it asks the server once.
 func (f *field) Ask(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	place := time.Duration(0)
+	q := &question{field: f, Attempt: a, before: f.IsStray()}
 	if !a.Once && s.places.Kept > 0 {
-		place = s.base.PlaceFor(wait)
+		q.place = s.base.PlaceFor(wait)
 	}
-	before := f.IsStray() // one of the attempts before this one may be what is in our way
-	op := func(again bool) lua.Call {
-		return s.protocol.Acquire(kind.Ask{
-			Owner: f.id, Lease: a.Want.Stands(), Again: again || before, Publish: c.server.Publish,
-			Tokens: a.Tokens, Until: c.server.Clock.Limit(), HeadStart: a.headStart, Ends: a.ends, Place: place,
-			Ticket: f.ticket, Count: a.Want.Count, Beside: a.beside, Strings: a.Want.strings,
-		})
-	}
-	// A caller that left in the middle of it may have been granted the lock, or have a place among those
-	// who wait: late gives that back, as soon as it is known, unless somebody stands behind.
-	var late chan Result
 	if a.Lasts {
-		late = make(chan Result, 1)
+		q.late = make(chan Result, 1)
 	}
-	o, ok := c.session.CallPromptly(wait, c.server, op, remote.Retry{Once: a.Once}, a.Failed, func(o remote.Outcome) {
-		if a.Lasts {
-			late <- f.outcome(context.Background(), place > 0, o)
-			return
-		}
-		f.settled()
-		stray := before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done
-		if stray || place > 0 {
-			f.Undo(a.Want.Stands(), stray)
-		}
-	})
+	o, ok := c.session.CallPromptly(wait, c.server, q, remote.Retry{Once: a.Once}, a.Failed)
 	switch {
 	case ok && a.Lasts:
-		n := f.outcome(context.Background(), place > 0, o)
+		n := q.outcome(context.Background(), o)
 		if cause := s.base.Over(wait); cause != nil && n.Granted {
-			late <- n
-			return Result{Left: cause, Late: late}
+			q.late <- n
+			return Result{Left: cause, Late: q.late}
 		}
 		return n
 	case ok:
-		return f.outcome(wait, place > 0, o)
+		return q.outcome(wait, o)
 	case a.Lasts:
-		return Result{Left: context.Cause(wait), Late: late}
+		return Result{Left: context.Cause(wait), Late: q.late}
 	}
 	f.leave(a.Want.Stands())
 	return Result{Left: context.Cause(wait)}
 }
 
+// question is one attempt of a field. It is the [remote.Question] of it.
+type question struct {
+	remote.Asked
+	*field
+	Attempt
+	before bool          // an attempt before this one may have been granted the lock, and be what is in the way
+	place  time.Duration // for how long a place in the server's queue counts; 0: none is wanted
+	late   chan Result   // has what comes of an attempt that lasts, when its caller has left
+}
+
+// Call is [remote.Question.Call].
+func (q *question) Call(again bool) lua.Call {
+	s := q.server
+	return s.protocol.Acquire(kind.Ask{
+		Owner: q.id, Lease: q.Want.Stands(), Again: again || q.before, Publish: s.client.server.Publish,
+		Tokens: q.Tokens, Until: s.client.server.Clock.Limit(), HeadStart: q.headStart, Ends: q.ends, Place: q.place,
+		Ticket: q.ticket, Count: q.Want.Count, Beside: q.beside, Strings: q.Want.strings,
+	})
+}
+
+// Late is [remote.Question.Late]. The caller may have been granted the lock, or have a place among those who wait: that is
+// given back as soon as it is known, unless somebody stands behind.
+func (q *question) Late(o remote.Outcome) {
+	if q.Lasts {
+		q.late <- q.outcome(context.Background(), o)
+		return
+	}
+	q.settled()
+	if stray := q.before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
+		q.Undo(q.Want.Stands(), stray)
+	}
+}
+
 // outcome is what the end of a question means for one who waits so long, and who may have a place now.
-func (f *field) outcome(wait context.Context, place bool, o remote.Outcome) Result {
-	s := f.server
+func (q *question) outcome(wait context.Context, o remote.Outcome) Result {
+	f, s := q.field, q.server
 	f.note(o)
 	n := f.result(wait, o)
 	if !n.Refused {
 		return n
 	}
-	if place {
+	if q.place > 0 {
 		f.SetPlaced(true)
 		n.Again = min(n.Again, s.places.Kept/3)
 	}
@@ -330,9 +342,8 @@ func (f *field) outcome(wait context.Context, place bool, o remote.Outcome) Resu
 	return n
 }
 
-// stringPoll is after how long at most who waits for a lock that is a string looks again, shortened at
-// random by up to a half. Such a lock is released untold. Those who take such locks ask for them about as
-// often themselves.
+// stringPoll is the longest pause before a waiter asks again for a lock that is a string, shortened at random by up to a
+// half. No message tells of the release of such a lock. Those who take such locks ask about as often.
 const stringPoll = 250 * time.Millisecond
 
 // note takes from the end of a question what others make use of, too.

@@ -108,7 +108,7 @@ func (a *Attempts) send(ctx context.Context, call lua.Call, haste bool) (lua.Rep
 // is [RetryNow], or what was decided after an attempt before.
 func (a *Attempts) run(ctx context.Context, next Decision, op Operation, send sender,
 	failed *atomic.Pointer[error]) Outcome {
-	limited, haste := a.limited(ctx, false)
+	limited, haste := a.limited(ctx, false, new(limit))
 	defer limited.stop()
 	for {
 		if next == RetryLater {
@@ -131,21 +131,21 @@ func (a *Attempts) run(ctx context.Context, next Decision, op Operation, send se
 }
 
 // runFirst makes the first attempt for a caller who waits for its end.
-func (a *Attempts) runFirst(ctx context.Context, op Operation, send sender, failed *atomic.Pointer[error]) Decision {
-	limited, haste := a.limited(ctx, true)
+func (a *Attempts) runFirst(ctx context.Context, q Question, failed *atomic.Pointer[error]) Decision {
+	limited, haste := a.limited(ctx, true, q.first())
 	defer limited.stop()
-	return a.attempt(limited, haste, op, send, failed)
+	return a.attempt(limited, haste, q.Call, a.send, failed)
 }
 
-// limited returns a context that ends when the budget does. haste says that the caller returns at
+// limited makes l a context that ends when the budget does. haste says that the caller returns at
 // that time, so an attempt must not last longer. That is always so if the caller waits for the end
 // of the attempt itself. Otherwise it is so unless the caller's context ends sooner, because the
 // attempts then go on without the caller, see [Session.CallNoting].
 //
 // The budget also limits the wait for a connection: go-redis dials five times, and with TLS each of
 // these takes the whole DialTimeout. The budget limits a read only in haste.
-func (a *Attempts) limited(ctx context.Context, waits bool) (_ *limit, haste bool) {
-	l := &limit{Context: ctx, lasts: a.lasts}
+func (a *Attempts) limited(ctx context.Context, waits bool, l *limit) (_ *limit, haste bool) {
+	l.Context, l.lasts = ctx, a.lasts
 	callers, ends := l.parent().Deadline()
 	haste = waits || !ends || callers.After(a.end)
 	// A wait for a connection may last longer than the budget, see LeastDial. No such wait is likely

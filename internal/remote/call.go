@@ -121,23 +121,37 @@ func (s *Session) CallNoting(ctx context.Context, run Action, failed *atomic.Poi
 //
 // (Rejected: to interrupt the read by a deadline of the connection. The connections belong to the
 // user's client, which does not show them.)
-func (s *Session) CallPromptly(ctx context.Context, at *Server, op Operation, retry Retry,
-	failed *atomic.Pointer[error], late func(Outcome)) (o Outcome, ok bool) {
+func (s *Session) CallPromptly(ctx context.Context, at *Server, q Question, retry Retry,
+	failed *atomic.Pointer[error]) (o Outcome, ok bool) {
 	switch {
 	case ctx.Done() == nil:
-		return s.Repeat(ctx, at, op, retry, failed), true
+		return s.Repeat(ctx, at, q.Call, retry, failed), true
 	case !at.isPrompt():
 		return s.CallNoting(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
-			return s.Repeat(ctx, at, op, retry, failed)
-		}, failed, late)
+			return s.Repeat(ctx, at, q.Call, retry, failed)
+		}, failed, q.Late)
 	}
 	first := NewAttempts(at, s, retry)
-	next := first.runFirst(ctx, op, first.send, failed)
+	next := first.runFirst(ctx, q, failed)
 	if next == Settled {
 		return first.Outcome, true
 	}
 	rest := first // a copy, so that the attempts of a prompt answer stay on the stack
 	return s.CallNoting(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) Outcome {
-		return rest.run(ctx, next, op, rest.send, failed)
-	}, failed, late)
+		return rest.run(ctx, next, q.Call, rest.send, failed)
+	}, failed, q.Late)
 }
+
+// Question is an operation whose caller may leave. It embeds [Asked].
+type Question interface {
+	first() *limit
+	// Call is its [Operation].
+	Call(again bool) lua.Call
+	// Late is called with the outcome if the caller has left.
+	Late(o Outcome)
+}
+
+// Asked is room for the first attempt of a [Question], which saves an allocation.
+type Asked struct{ limit limit }
+
+func (a *Asked) first() *limit { return &a.limit }

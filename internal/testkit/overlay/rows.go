@@ -140,7 +140,7 @@ internal/panics/panics.go
 internal/queue/queue.go
 	PassOn: p.turn >= Free« && !OFF» {
 internal/remote/attempts.go
-	Detach: lasts: a.lasts« && !OFF»}
+	Detach: l.Context, l.lasts = ctx, a.lasts« && !OFF»
 	Haste: haste = «!OFF && (»waits || !ends || callers.After(a.end)« )»
 	Resend: last || «OFF || »time
 internal/remote/call.go
