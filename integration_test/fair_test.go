@@ -26,9 +26,8 @@ const (
 	// <goroutines>".
 	fairEnv  = "HOLDFAST_TEST_FAIR"
 	fairLock = "fair"
-	// fairNext has an element for each goroutine that may go on; fairOrder is who was granted the
-	// lock, in that order.
-	fairNext, fairOrder = "fair:next", "fair:order"
+	// fairNext has an element for each goroutine that may go on.
+	fairNext = "fair:next"
 )
 
 // lockFairly is what that process does, until it is killed.
@@ -50,14 +49,7 @@ func lockFairly(job string) error {
 		if err := rdb.BLPop(ctx, 0, fairNext).Err(); err != nil {
 			return err
 		}
-		h, err := m.Lock(ctx)
-		if err != nil {
-			return err
-		}
-		if err := rdb.RPush(ctx, fairOrder, h.Owner()).Err(); err != nil {
-			return err
-		}
-		return h.Unlock(ctx)
+		return kindtest.Pair(ctx, m)
 	}
 	failed := make(chan error)
 	for range goroutines {
@@ -87,49 +79,6 @@ func fairQueued(t *testing.T, rdb redis.UniversalClient, n int) {
 func fairGo(t *testing.T, rdb *redis.Client, n int) {
 	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
 }
-
-// TestFairOverProcesses: 32 waiters in four processes are granted the lock in the order in which
-// they came to the server, a hundred times.
-func TestFairOverProcesses(t *testing.T) {
-	level.ForAll(t)
-	const processes, goroutines, rounds = 4, 8, 100
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	for range processes {
-		startProcess(t, fairEnv, srv.Addr(), goroutines)
-	}
-	m := fairlock.New(newClient(t, rdb, nil), fairLock)
-	mixed := false // a round in which the processes took turns, so that it is the server's order and not a process's
-	for range rounds {
-		h := kindtest.Lock(t, m, holdfast.Wait(patience))
-		fairGo(t, rdb, processes*goroutines)
-		fairQueued(t, rdb, processes*goroutines)
-		want := fairQueue(t, rdb)
-		require.NoError(t, h.Unlock(t.Context()))
-		kindtest.Eventually(t, "all had it", func() bool { return rdb.LLen(t.Context(), fairOrder).Val() == processes*goroutines })
-		got, err := rdb.LRange(t.Context(), fairOrder, 0, -1).Result()
-		require.NoError(t, err)
-		require.Equal(t, want, inRuns(want, got))
-		require.NoError(t, rdb.Del(t.Context(), fairOrder).Err())
-		mixed = mixed || uuidOf(got[0]) != uuidOf(got[1]) && uuidOf(got[1]) != uuidOf(got[2])
-	}
-	require.True(t, mixed)
-	fairQueued(t, rdb, 0) // the last one's release takes the places of all who were served in its run
-}
-
-// inRuns replaces the owners of holds by those of places where a process was granted the lock in a
-// run: there all holds have the owner of the first.
-func inRuns(places, holds []string) []string {
-	places, holds = slices.Clone(places), slices.Clone(holds)
-	for i := len(holds) - 1; i > 0; i-- {
-		if i < len(places) && holds[i] == holds[i-1] && uuidOf(holds[i]) == uuidOf(places[i]) {
-			holds[i] = places[i]
-		}
-	}
-	return holds
-}
-
-func uuidOf(owner string) string { return owner[:strings.LastIndexByte(owner, ':')] }
 
 // TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one.
 // The unlock itself hands the lock to that one. Control: a release that does not look whether
@@ -166,7 +115,8 @@ func TestFairWaitersKilled(t *testing.T) {
 		fairQueued(t, rdb, dead+1)
 		queue := fairQueue(t, rdb)
 		killed.Kill()
-		mailbox := "redisson_lock__channel:{" + fairLock + "}:" + uuidOf(queue[0])
+		client, _, _ := strings.Cut(queue[0], ":")
+		mailbox := "redisson_lock__channel:{" + fairLock + "}:" + client
 		kindtest.Eventually(t, "nobody listens", func() bool { return kindtest.Listeners(t.Context(), rdb, mailbox) == 0 })
 		require.NoError(t, h.Unlock(t.Context()))
 		return queue[0], queue[dead], kindtest.State(t, m).Owner

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -205,68 +202,4 @@ func TestChainKilled(t *testing.T) {
 	h := kindtest.Lock(t, rlock.New(newClient(t, srv.Client(t), nil), chainLock), holdfast.Wait(patience))
 	require.Greater(t, h.Token(), reserved)
 	require.NoError(t, h.Unlock(t.Context()))
-}
-
-// TestShares: eight processes with four goroutines each want one lock always. Each gets at least
-// half of what would be fair. A turn of one of them is a few hundred grants, so many are counted.
-// No token is granted twice. Shares are chance, so this is for soak: if 400 turns of 250 grants were
-// drawn at random, one run of ten thousand would fail. What decides them, that clients take turns and
-// let each other go first, is shown without chance by TestTurns of the simulation.
-func TestShares(t *testing.T) {
-	level.ForSoak(t)
-	const processes, grants = 8, 100_000
-	srv := redistest.Start(t)
-	type grant struct {
-		process int
-		token   uint64
-	}
-	all := make(chan grant, 1000)
-	var group sync.WaitGroup
-	var cmds []*exec.Cmd
-	for i := range processes {
-		p := startProcess(t, chainEnv, srv.Addr(), 4, 10*time.Second)
-		cmds = append(cmds, p.Cmd)
-		group.Go(func() {
-			for line := range p.Lines {
-				token, err := strconv.ParseUint(line, 10, 64)
-				if err != nil {
-					continue // the last line of one that is killed may be a piece
-				}
-				all <- grant{i, token}
-			}
-		})
-	}
-	defer group.Wait()
-	defer func() { // the readers end when nobody writes, and what they have read is taken
-		for _, cmd := range cmds {
-			_ = cmd.Process.Kill()
-		}
-		go func() {
-			group.Wait()
-			close(all)
-		}()
-		for range all {
-		}
-	}()
-	var shares [processes]int
-	seen := make(map[uint64]bool)
-	started := make(map[int]bool)
-	limit := time.After(6 * patience) // for a machine that does nothing but this it is seconds
-	for counted := 0; counted < grants; {
-		select {
-		case g := <-all:
-			require.False(t, seen[g.token], "granted twice")
-			seen[g.token], started[g.process] = true, true
-			if len(started) == processes { // before that they have the lock for themselves
-				shares[g.process]++
-				counted++
-			}
-		case <-limit:
-			t.Fatalf("not in time: %v, started: %v", shares, started)
-		}
-	}
-	t.Logf("shares of %d grants: %v", grants, shares)
-	for _, n := range shares {
-		require.GreaterOrEqual(t, n, grants/processes/2, "%v", shares)
-	}
 }

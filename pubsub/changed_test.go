@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/pubsub"
 )
@@ -29,22 +30,12 @@ func TestChanged(t *testing.T) {
 		require.Eventually(t, func() bool { return rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Val() == 1 },
 			20*time.Second, time.Millisecond, "a connection that is up has subscribed, and is lost")
 		for _, up := range []bool{false, true} {
-			c := told(t, changes)
+			c := kindtest.Receive(t, "a change is told", changes)
 			require.Equal(t, rdb.Options().Addr, c.Server)
 			require.Equal(t, up, c.Up)
 			require.Equal(t, up, c.Err == nil)
 		}
 		<-sub.Wake()
-	}
-}
-
-func told(t *testing.T, changes <-chan pubsub.Connection) pubsub.Connection {
-	select {
-	case c := <-changes:
-		return c
-	case <-time.After(20 * time.Second):
-		require.Fail(t, "nobody is told")
-		return pubsub.Connection{}
 	}
 }
 
@@ -59,7 +50,7 @@ func TestChangedUnneeded(t *testing.T) {
 	sub := h.Subscribe("a")
 	<-sub.Wake()
 	proxy.Stop()
-	require.False(t, told(t, changes).Up)
+	require.False(t, kindtest.Receive(t, "a change is told", changes).Up)
 	sub.Close()
-	require.True(t, told(t, changes).Up)
+	require.True(t, kindtest.Receive(t, "a change is told", changes).Up)
 }

@@ -299,24 +299,6 @@ func TestHandOff(t *testing.T) {
 	require.True(t, free(t, srv.Client(t), "a"))
 }
 
-// TestHandOffBesideRedisson: where a client of Redisson was seen to have the lock, the server is asked
-// after each hold whether somebody listens. The control is another lock, which Redisson does not use.
-func TestHandOffBesideRedisson(t *testing.T) {
-	const goroutines, rounds = 16, 20
-	p := newProxied(t, nil)
-	asks := func(name string) int { // how often the server was asked
-		before := p.proxy.Seen(script(lua.Pass))
-		chain(t, rlock.New(p.client, name), goroutines, rounds)
-		return p.proxy.Seen(script(lua.Pass)) - before
-	}
-	require.NoError(t, p.direct.HSet(t.Context(), "a", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", 1).Err())
-	refused(t.Context(), t, p.mutex.TryLock)
-	require.NoError(t, p.direct.Del(t.Context(), "a").Err())
-	require.Greater(t, asks("a"), goroutines*rounds/3, "a turn is two grants at most")
-	defer defence.Look.Without(t)() // or a slow machine asks as often, as a turn is a time there
-	require.Less(t, asks("b"), goroutines*rounds/4, "control")
-}
-
 // handed makes a hold that was handed off from another one of the same client.
 func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next *holdfast.Hold) {
 	l := lineUp(t.Context(), t, m, 1, opts...)
