@@ -52,6 +52,12 @@ func newRunLine(t *testing.T, srv *redistest.Server, client redis.UniversalClien
 	return l
 }
 
+// newRun makes one of a client that meets no faults.
+func newRun(t *testing.T, opts ...holdfast.Option) *runLine {
+	srv := redistest.Shared(t)
+	return newRunLine(t, srv, srv.Client(t), opts...)
+}
+
 // drained lets these have their turns, in this order, and looks what is left.
 func (l *runLine) drained(last *holdfast.Hold, waiters ...*kindtest.Pending) {
 	drain(l.t, l.rdb, l.name, last, waiters...)
@@ -76,8 +82,7 @@ func (l *runLine) told() (named []int) {
 // TestRun: three waiters of one client that stand next to each other are granted the lock by one
 // message, and keep the order of the queue. To the server it is the lock of the first.
 func TestRun(t *testing.T) {
-	srv := redistest.Shared(t)
-	l := newRunLine(t, srv, srv.Client(t))
+	l := newRun(t)
 	unlock(t, l.held)
 	h := l.waiters[0].Hold()
 	require.Equal(t, []int{3}, l.told())
@@ -97,8 +102,7 @@ func TestRun(t *testing.T) {
 
 // TestRunWithoutHandOff: who forbids hand-off is granted the lock by the server.
 func TestRunWithoutHandOff(t *testing.T) {
-	srv := redistest.Shared(t)
-	l := newRunLine(t, srv, srv.Client(t), holdfast.NoHandoff())
+	l := newRun(t, holdfast.NoHandoff())
 	unlock(t, l.held)
 	h := l.waiters[0].Hold()
 	unlock(t, h)
@@ -110,8 +114,7 @@ func TestRunWithoutHandOff(t *testing.T) {
 // TestRunPassesOverWhoLeft: the second of a run leaves. The third has the lock next, and no place is
 // left behind.
 func TestRunPassesOverWhoLeft(t *testing.T) {
-	srv := redistest.Shared(t)
-	l := newRunLine(t, srv, srv.Client(t))
+	l := newRun(t)
 	unlock(t, l.held)
 	h := l.waiters[0].Hold()
 	l.leave[1]()
@@ -126,8 +129,7 @@ func TestRunPassesOverWhoLeft(t *testing.T) {
 // one of them, and nobody has it for the time of a claim.
 func TestRunLosesItsLock(t *testing.T) {
 	lose := func(t *testing.T) (l *runLine, second *holdfast.Hold) {
-		srv := redistest.Shared(t)
-		l = newRunLine(t, srv, srv.Client(t))
+		l = newRun(t)
 		unlock(t, l.held)
 		require.NoError(t, l.waiters[0].Hold().Unlock(t.Context()))
 		second = l.waiters[1].Hold()
@@ -282,13 +284,7 @@ func TestJoinAtAFreeLock(t *testing.T) {
 		m := fairlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: patience}), name)
 		held := lock(t, fairlock.New(newClient(t, direct, nil), name))
 		var g errgroup.Group
-		use := func() error {
-			h, err := m.Lock(t.Context())
-			if err != nil {
-				return err
-			}
-			return h.Unlock(t.Context())
-		}
+		use := func() error { return kindtest.Pair(t.Context(), m) }
 		delayed := proxy.DelayRequest(script(join), 1, patience)
 		if len(edits) == 0 {
 			proxy.DelayRequest(script(lua.FairPoll), 0, time.Hour)

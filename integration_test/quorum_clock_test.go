@@ -20,19 +20,22 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// quorumOf makes a process's clients, one for each address.
-func quorumOf(t *testing.T, opts *holdfast.Options, addrs ...string) (clients []*holdfast.Client) {
+// weakQuorum is the lock of a process with a client for each address.
+func weakQuorum(t *testing.T, addrs []string) *redlock.Mutex {
+	var clients []*holdfast.Client
 	for _, addr := range addrs {
-		clients = append(clients, newClient(t, redistest.NewClient(t, addr), opts))
+		clients = append(clients, newClient(t, redistest.NewClient(t, addr), &holdfast.Options{Lease: weakLease}))
 	}
-	return clients
+	return redlock.New(clients, "weak")
 }
 
-func addrsOf(masters []*redistest.Server) (list []string) {
+// movable starts five masters whose clocks can be moved.
+func movable(t *testing.T, p redistest.Program) (masters []*redistest.Server, addrs []string, direct []*redis.Client) {
+	masters = redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
 	for _, m := range masters {
-		list = append(list, m.Addr())
+		addrs, direct = append(addrs, m.Addr()), append(direct, m.Client(t))
 	}
-	return list
+	return masters, addrs, direct
 }
 
 // holdersOf is who holds the lock at each master, "" if nobody does.
@@ -68,24 +71,15 @@ func aged(t *testing.T, rdbs []*redis.Client) {
 	}, patience, 10*time.Millisecond, "older than a lease")
 }
 
-func directly(t *testing.T, masters []*redistest.Server) (list []*redis.Client) {
-	for _, m := range masters {
-		list = append(list, m.Client(t))
-	}
-	return list
-}
-
 // TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five
 // know of stands, nobody else gets the lock, and the two are asked to take it back.
 func TestQuorumClock(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
-		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
-		rdbs, ctx := directly(t, masters), t.Context()
-		opts := &holdfast.Options{Lease: weakLease}
-		m := redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak")
-		rival := acquainted(t, redlock.New(quorumOf(t, opts, addrsOf(masters)...), "weak"))
+		masters, addrs, rdbs := movable(t, p)
+		ctx, m := t.Context(), weakQuorum(t, addrs)
+		rival := acquainted(t, weakQuorum(t, addrs))
 		h := kindtest.Take(ctx, t, m.Lock)
 		everywhere := func() bool {
 			for _, owner := range holdersOf(ctx, rdbs, "weak") {
@@ -95,21 +89,21 @@ func TestQuorumClock(t *testing.T) {
 			}
 			return true
 		}
-		require.Eventually(t, everywhere, patience, time.Millisecond, "all five know of it")
+		kindtest.Eventually(t, "all five know of it", everywhere)
 		for _, i := range []int{1, 3} {
 			masters[i].MoveClock(t, 10*weakLease)
 		}
 		kindtest.Refused(ctx, t, rival.TryLock)
 		require.NoError(t, h.Context().Err())
-		require.Eventually(t, everywhere, patience, time.Millisecond, "the two take it back")
+		kindtest.Eventually(t, "the two take it back", everywhere)
 		require.NoError(t, h.Context().Err())
 		require.NoError(t, h.Unlock(ctx))
 		var next *holdfast.Hold
-		require.Eventually(t, func() bool {
-			h, err := rival.TryLock(ctx)
-			next = h
+		kindtest.Eventually(t, "another one is granted it", func() bool {
+			var err error
+			next, err = rival.TryLock(ctx)
 			return err == nil
-		}, patience, time.Millisecond)
+		})
 		require.Greater(t, next.Token(), h.Token())
 		require.NoError(t, next.Unlock(ctx))
 	})
@@ -124,10 +118,8 @@ func TestQuorumClockWeakness(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
-		masters := redistest.StartMasters(t, 5, redistest.Exec(p.Path), redistest.Clock())
-		rdbs, ctx := directly(t, masters), t.Context()
-		addrs := addrsOf(masters)
-		rival := acquainted(t, redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak"))
+		masters, addrs, rdbs := movable(t, p)
+		ctx, rival := t.Context(), acquainted(t, weakQuorum(t, addrs))
 		var apart []*faultproxy.Proxy
 		for i := 3; i < 5; i++ {
 			apart = append(apart, faultproxy.New(t, addrs[i]))
@@ -137,7 +129,7 @@ func TestQuorumClockWeakness(t *testing.T) {
 		require.Eventually(t, func() bool { return strings.Join(holdersOf(ctx, rdbs, "weak"), "") == "" }, patience,
 			time.Millisecond)
 		aged(t, rdbs)
-		h := kindtest.Take(ctx, t, redlock.New(quorumOf(t, &holdfast.Options{Lease: weakLease}, addrs...), "weak").Lock)
+		h := kindtest.Take(ctx, t, weakQuorum(t, addrs).Lock)
 		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience,
 			time.Millisecond)
 		require.Equal(t, []string{h.Owner(), h.Owner(), h.Owner(), "", ""}, holdersOf(ctx, rdbs, "weak"))
@@ -147,8 +139,8 @@ func TestQuorumClockWeakness(t *testing.T) {
 		// a renewal may come between the two, and have the master take the hold back
 		require.Eventually(t, func() bool {
 			masters[2].MoveClock(t, 2*weakLease)
-			h, err := rival.TryLock(ctx)
-			next = h
+			var err error
+			next, err = rival.TryLock(ctx)
 			return err == nil
 		}, patience, time.Millisecond)
 		require.NoError(t, h.Context().Err(), "the weakness: both are inside")

@@ -14,7 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
-	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -109,26 +109,19 @@ func TestChecksSee(t *testing.T) {
 // which then finds the lock released. It was closed, and not lost.
 func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	srv := redistest.Start(t)
-	proxy := faultproxy.New(t, srv.Addr())
-	c, err := holdfast.New(redistest.NewClient(t, proxy.Addr()), nil)
-	require.NoError(t, err)
+	rdb, proxy := kindtest.Behind(t, srv.Addr(), 20*time.Second)
+	c := kindtest.NewClient(t, rdb, nil)
 	m := rlock.New(c, "closed")
-	h, err := m.Lock(t.Context())
-	require.NoError(t, err)
-	inner, err := m.Lock(h.Context())
-	require.NoError(t, err)
-
-	late := proxy.DelayRequest(faultproxy.Script(lua.Recount.Hash()), 1, time.Hour)
-	unlocked := make(chan error)
+	inner := kindtest.Take(kindtest.Lock(t, m).Context(), t, m.Lock)
+	late := proxy.DelayRequest(kindtest.Script(lua.Recount), 1, time.Hour)
+	unlocked, closed := make(chan error), make(chan error)
 	go func() { unlocked <- inner.Unlock(t.Context()) }()
 	<-late.Fired()
-	closed := make(chan error)
 	go func() { closed <- c.Close(t.Context()) }() // which waits for the unlock, and releases before
-	rdb := srv.Client(t)
-	require.Eventually(t, func() bool { return rdb.Exists(t.Context(), m.Name()).Val() == 0 }, 20*time.Second,
-		time.Millisecond)
+	direct := srv.Client(t)
+	kindtest.Eventually(t, "released", func() bool { return direct.Exists(t.Context(), m.Name()).Val() == 0 })
 	late.Release()
-	err = <-unlocked
+	err := <-unlocked
 	require.NoError(t, <-closed)
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 	require.NotErrorIs(t, err, holdfast.ErrLost)
@@ -138,29 +131,17 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 // is not, because the server permits it again.
 func TestRefusedOnce(t *testing.T) {
 	srv := redistest.Start(t)
-	holder, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	defer holder.Close(t.Context())
-	h, err := fairlock.New(holder, "refused").Lock(t.Context())
-	require.NoError(t, err)
-	waiter, err := holdfast.New(srv.Client(t), nil)
-	require.NoError(t, err)
-	defer waiter.Close(t.Context())
-	m := fairlock.New(waiter, "refused")
-
+	h := kindtest.Lock(t, fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "refused"))
+	m := fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "refused")
 	srv.Command(t, "ACL", "SETUSER", "default", "-subscribe")
-	_, err = m.Lock(t.Context())
+	_, err := m.Lock(t.Context())
 	require.ErrorContains(t, err, "cannot listen")
 	srv.Command(t, "ACL", "SETUSER", "default", "+subscribe")
-	granted := make(chan error, 1)
-	go func() {
-		_, err := m.Lock(t.Context(), holdfast.Wait(20*time.Second))
-		granted <- err
-	}()
-	require.Eventually(t, func() bool {
+	granted := kindtest.Begin(t.Context(), t, m.Lock)
+	kindtest.Eventually(t, "it waits", func() bool {
 		s, err := m.State(t.Context())
-		return err == nil && s.Waiters == 1 || len(granted) == 1
-	}, 20*time.Second, time.Millisecond)
-	require.NoError(t, h.Unlock(t.Context()))
-	require.NoError(t, <-granted)
+		return err == nil && s.Waiters == 1 || granted.Over()
+	})
+	kindtest.Unlock(t, h)
+	kindtest.Unlock(t, granted.Hold())
 }
