@@ -26,7 +26,7 @@ func (l *lab) proxied(hooks ...redis.Hook) (*latch.Latch, *faultproxy.Proxy) {
 	return latch.New(newClient(l.TB, rdb, nil), l.name), proxy
 }
 
-// TestAtMostOnce: each operation meets each fault, and is repeated.
+// TestAtMostOnce: each operation meets each fault, and is repeated. The controls are those of TestLateRepeat.
 func TestAtMostOnce(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		l := newLab(t)
@@ -48,16 +48,6 @@ func TestAtMostOnce(t *testing.T) {
 			require.Positive(t, l.rdb.PTTL(t.Context(), key).Val(), key)
 		}
 	})
-}
-
-// The control: the server that does not remember calls counts twice.
-func TestAtMostOnceControl(t *testing.T) {
-	l := newLab(t)
-	m, proxy := l.proxied(mutant.Hook(lua.LatchCount, "if known then return {1, tonumber(known), clock} end", ""))
-	set(t, m, 5)
-	count(t, m, 4)
-	proxy.On(faultproxy.Command("EVALSHA"), 1, faultproxy.DropReply)
-	count(t, m, 2)
 }
 
 // TestCannotListen: whoever waits, and whose subscription gets no answer, looks.

@@ -10,7 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -23,28 +22,28 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
+// ballotOfOne is a ballot at a master that nobody reaches.
+func ballotOfOne(t *testing.T) (*ballot, *voter) {
+	c, err := engine.New(redistest.NewClient(t, "127.0.0.1:1"), nil)
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	v := &voter{Master: asMaster(c), client: c}
+	return &ballot{q: &quorum{base: &engine.Lock{Asker: engine.Asker{Client: c}}, voters: []*voter{v}},
+		votes: make([]vote, 1), patience: time.Hour}, v
+}
+
 // A master that is not asked, because the lock is being given back, is not taken for silent.
 func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	c, err := engine.New(rdb, nil)
-	require.NoError(t, err)
-	v := &voter{Master: asMaster(c), client: c}
-	b := &ballot{q: &quorum{voters: []*voter{v}}, votes: make([]vote, 1), over: true, patience: time.Second}
+	b, v := ballotOfOne(t)
+	b.over = true
 	require.ErrorIs(t, b.send(t.Context(), 0, question{grants: true}, nil), errs.ErrReleased)
 	require.Zero(t, v.Silence())
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, rdb.Close())
 }
 
 // A vote whose turn comes after its caller has left is not sent, and the master is not taken for
 // silent.
 func TestVoteOfOneWhoHasLeft(t *testing.T) {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
-	c, err := engine.New(rdb, nil)
-	require.NoError(t, err)
-	v := &voter{Master: asMaster(c), client: c}
-	b := &ballot{q: &quorum{base: &engine.Lock{Asker: engine.Asker{Client: c}}, voters: []*voter{v}},
-		votes: make([]vote, 1), patience: time.Hour}
+	b, v := ballotOfOne(t)
 	_, before := v.sequence.enter()
 	heard := make(chan answer)
 	sends := func(int64) lua.Call { panic("sent") }
@@ -58,8 +57,6 @@ func TestVoteOfOneWhoHasLeft(t *testing.T) {
 	require.True(t, a.unsent)
 	require.Zero(t, b.votes[0].out, "there is nothing to give back")
 	require.Zero(t, v.Silence())
-	require.NoError(t, c.Close(t.Context()))
-	require.NoError(t, rdb.Close())
 }
 
 // Something else than a lock at one master, which may be the only one that was asked, is not taken

@@ -222,19 +222,6 @@ func TestKeptBeforeWhoCannotCall(t *testing.T) {
 	}
 }
 
-// TestKeptAndCallsMissed: the connection on which calls arrive breaks. Whoever called meanwhile was
-// not heard, so the lock is given back. (Package memory has the control.)
-func TestKeptAndCallsMissed(t *testing.T) {
-	t.Parallel()
-	k := newKept(t, forEver)
-	mailbox := func() int { return len(k.rdb.PubSubChannels(t.Context(), channelOf(k.keeper)+":*").Val()) }
-	require.Positive(t, mailbox())
-	require.NoError(t, k.rdb.ClientKillByFilter(t.Context(), "TYPE", "pubsub").Err())
-	eventually(t, "it is given back", func() bool { return free(t, k.rdb, "a") })
-	keepIt(t, k.rdb, k.keeper)
-	require.Positive(t, mailbox(), "calls are heard again")
-}
-
 // TestKeptAndForced: the lock is forced free while it is kept. The client learns of that at once, and
 // not when it renews the lease.
 func TestKeptAndForced(t *testing.T) {
