@@ -293,9 +293,9 @@ func TestPrefix(t *testing.T) {
 			}
 			unlike := kindtest.Take(t.Context(), t, other.TryLock) // control: without the prefix
 			require.NoError(t, unlike.Unlock(t.Context()))
-			granted := waitingFor(t, same)
+			granted := kindtest.Begin(t.Context(), t, same.Lock, holdfast.Wait(patience))
 			require.NoError(t, h.Unlock(t.Context()))
-			require.NoError(t, <-granted)
+			kindtest.Unlock(t, granted.Hold())
 
 			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
 				_, err := lock(ours, name).Lock(t.Context())
@@ -304,13 +304,6 @@ func TestPrefix(t *testing.T) {
 			}
 		})
 	}
-}
-
-// waitingFor locks and unlocks in the background.
-func waitingFor(t *testing.T, m holdfast.Locker) <-chan error {
-	done := make(chan error, 1)
-	go func() { done <- kindtest.Pair(t.Context(), m, holdfast.Wait(patience)) }()
-	return done
 }
 
 // mustBeUnder checks that there are keys, and that all of them are of a name.

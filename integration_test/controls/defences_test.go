@@ -280,12 +280,6 @@ func (l *lab) stand(m *rlock.Mutex, ctx context.Context) *kindtest.Pending {
 // listen has the server see somebody who waits for the lock in another client.
 func (l *lab) listen() { redistest.Subscribed(l, l.direct, channel) }
 
-// patient is a client behind the proxy that waits long for answers, so that one can be held back.
-func (l *lab) patient(opts *holdfast.Options) *rlock.Mutex {
-	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience })
-	return rlock.New(kindtest.NewClient(l, rdb, opts), name)
-}
-
 // look has a holder ask the server, instead of handing the lock off at once: it waits until that
 // time is over.
 func (l *lab) look() {
@@ -300,7 +294,9 @@ var handOffDefences = []proof{
 		off: &defence.Believes,
 		try: func(l *lab) string {
 			heard := make(kindtest.Lines, 1)
-			m := l.patient(&holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))})
+			rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = patience }) // an answer is held back
+			opts := &holdfast.Options{Lease: 3 * time.Second, Logger: slog.New(slog.NewTextHandler(heard, nil))}
+			m := rlock.New(kindtest.NewClient(l, rdb, opts), name)
 			l.warm(m)
 			ctx, cancel := context.WithCancel(l.Context())
 			defer cancel()

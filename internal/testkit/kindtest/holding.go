@@ -2,6 +2,8 @@ package kindtest
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -234,4 +236,214 @@ func extend(s *subject) {
 	s.leave(inner)
 	s.unlock(h)
 	require.ErrorIs(s, h.Extend(s.Context(), time.Minute), holdfast.ErrReleased)
+}
+
+func refusal(s *subject) {
+	h := s.lock(s.Context(), s.locker())
+	err := Refused(s.Context(), s, s.locker().TryLock)
+	require.NotErrorIs(s, err, holdfast.ErrUnavailable)
+	require.ErrorContains(s, err, "held by "+h.Owner()+", whose lease ha") // has or, on a busy machine, had
+	var op *holdfast.Error
+	require.ErrorAs(s, err, &op)
+	require.Equal(s, holdfast.Error{Op: "try", Kind: s.kind.Name, Name: s.name, Err: op.Err}, *op)
+	s.unlock(h)
+}
+
+func wait(s *subject) {
+	c := s.client()
+	h := s.lock(s.Context(), s.locker())
+	l := c.New(s.name)
+	_ = Refused(s.Context(), s, l.Lock, holdfast.Wait(0))
+	var err error
+	d := 20 * time.Millisecond
+	for ; ; d *= 2 { // a busy machine may need longer than that to ask, and for an answer
+		start := time.Now()
+		_, err = l.Lock(s.Context(), holdfast.Wait(d))
+		require.GreaterOrEqual(s, time.Since(start), d)
+		if d > patience || !errors.Is(err, holdfast.ErrUnavailable) && strings.Contains(err.Error(), h.Owner()) {
+			break
+		}
+	}
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	require.NotErrorIs(s, err, context.DeadlineExceeded, "the context of the call has no deadline")
+	require.ErrorContains(s, err, h.Owner())
+	var op *holdfast.Error
+	require.ErrorAs(s, err, &op)
+	require.Equal(s, holdfast.Error{Op: "lock", Kind: s.kind.Name, Name: s.name, Err: op.Err}, *op)
+	s.unlock(h)
+
+	h = s.lock(s.Context(), c.New(s.name, holdfast.Wait(time.Minute)))
+	_, limited := h.Context().Deadline()
+	require.False(s, limited, "the hold does not inherit the limit of the wait")
+	s.unlock(h)
+}
+
+func endedWait(s *subject) {
+	h := s.lock(s.Context(), s.locker())
+	l := s.locker()
+	why := errors.New("why")
+	ctx, cancel := context.WithCancelCause(s.Context())
+	waiting := s.waiting(ctx, l)
+	cancel(why)
+	err := waiting.Err()
+	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
+	require.ErrorIs(s, err, why)
+
+	soon, end := context.WithTimeout(s.Context(), 20*time.Millisecond)
+	defer end()
+	_, err = l.Lock(soon)
+	require.ErrorIs(s, err, context.DeadlineExceeded)
+
+	_, err = l.Lock(ctx)
+	require.ErrorIs(s, err, why, "it had ended before the call")
+	_, err = l.TryLock(ctx)
+	require.ErrorIs(s, err, why)
+	s.unlock(h)
+}
+
+func giveUp(s *subject) {
+	holder, c := s.client(), s.kind.Client(s.T, &holdfast.Options{Linger: time.Millisecond})
+	h := s.lock(s.Context(), holder.New(s.name))
+	ctx, cancel := context.WithCancel(s.Context())
+	waiting := s.waiting(ctx, c.New(s.name))
+	cancel()
+	require.ErrorIs(s, waiting.Err(), context.Canceled)
+	s.eventually("no subscription and no place in a queue is left", func() bool {
+		return s.kind.Waiters(s.T, s.name) == 0 && s.state(holder).Waiters <= 0
+	})
+	s.held(holder, h, 1)
+	s.unlock(h)
+	s.free(holder)
+	h = s.lock(s.Context(), holder.New(s.name))
+	s.unlock(h)
+	s.free(holder)
+}
+
+func wakeup(s *subject) {
+	a, b := s.client(), s.client()
+	h := s.lock(s.Context(), a.New(s.name))
+	waiting := s.waiting(s.Context(), b.New(s.name))
+	s.leave(s.reenter(h, a.New(s.name))) // past who waits
+	s.held(a, h, 1)
+	s.unlock(h)
+	next := waiting.Hold() // long before the lease would end
+	require.Greater(s, next.Token(), h.Token())
+	s.held(a, next, 1)
+	s.unlock(next)
+	s.free(a)
+}
+
+func wakeupWithin(s *subject) {
+	c := s.client()
+	l := c.New(s.name)
+	h := s.lock(s.Context(), l)
+	calls := []*Pending{Begin(s.Context(), s, l.Lock), Begin(s.Context(), s, c.New(s.name).Lock)}
+	s.unlock(h)
+	last := h.Token()
+	InTurn(s, func(h *holdfast.Hold) {
+		require.Greater(s, h.Token(), last)
+		require.NoError(s, h.Context().Err())
+		last = h.Token()
+	}, calls...)
+	s.free(c)
+}
+
+func deadHolder(s *subject) {
+	h := s.lock(s.Context(), s.locker(), holdfast.Lease(s.kind.Lease), holdfast.NoRenewal())
+	c := s.client()
+	next := s.lock(s.Context(), c.New(s.name)) // nobody tells of the end of the lease
+	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrLost, "the holder knows before anybody else is inside")
+	require.Greater(s, next.Token(), h.Token())
+	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
+	s.held(c, next, 1)
+	s.unlock(next)
+}
+
+// holdAtLeast: what is left of the time stands at the server when Unlock returns, whether it is shorter
+// or longer than the lease, and the hold has ended all the same.
+func holdAtLeast(s *subject) {
+	for _, d := range []time.Duration{2 * patience, time.Hour} {
+		s.name += "+"
+		c := s.kind.Client(s.T, &holdfast.Options{Lease: 3 * patience})
+		l := c.New(s.name, holdfast.HoldAtLeast(d))
+		before := time.Now()
+		h := s.lock(s.Context(), l)
+		granted := time.Now()
+		require.Greater(s, s.state(c).Remaining, d-patience, "from the grant on")
+		s.leave(s.reenter(h, l))
+		s.unlock(h)
+		require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrReleased)
+		require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrReleased)
+		state := s.state(c)
+		end := time.Now().Add(state.Remaining + time.Millisecond) // a key lives through its last millisecond
+		require.True(s, end.After(before.Add(d)), "not too early")
+		require.True(s, end.Before(granted.Add(d+d/50+patience)), "nor much too late")
+		require.Equal(s, h.Owner(), state.Owner)
+		require.Equal(s, h.Token(), state.Token)
+		_ = Refused(s.Context(), s, l.TryLock)
+		_ = Refused(s.Context(), s, s.locker().TryLock)
+		_, err := l.TryLock(h.Context())
+		require.ErrorIs(s, err, holdfast.ErrReleased, "its context has ended")
+		require.NotErrorIs(s, err, holdfast.ErrUnavailable)
+		require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+		if c.Force != nil {
+			there, err := s.client().Force(s.Context(), s.name)
+			require.NoError(s, err)
+			require.True(s, there)
+			s.free(c)
+		}
+	}
+}
+
+// holdAtLeastCalled: who is woken by the release has its own lock stay as well.
+func holdAtLeastCalled(s *subject) {
+	a, b := s.client(), s.client()
+	h := s.lock(s.Context(), a.New(s.name))
+	next := s.waiting(s.Context(), b.New(s.name), holdfast.HoldAtLeast(time.Hour))
+	s.unlock(h)
+	h = next.Hold()
+	s.unlock(h)
+	state := s.state(a)
+	require.Equal(s, h.Owner(), state.Owner)
+	require.Greater(s, state.Remaining, time.Hour-2*patience)
+}
+
+// holdAtLeastSoon: whoever waits for a lock that was left has it soon after its time, and not when something is due
+// that happens once a second. A busy machine may be late, and not each time.
+func holdAtLeastSoon(s *subject) {
+	const d, soon = 200 * time.Millisecond, 800 * time.Millisecond
+	for _, before := range []bool{true, false} { // somebody waits when the lock is left, or comes then
+		took := soon
+		for round := 0; took >= soon; round++ {
+			require.Less(s, round, 10, "nobody has it for %v", took)
+			s.name += "+"
+			h := s.lock(s.Context(), s.locker(), holdfast.HoldAtLeast(d))
+			granted, l := time.Now(), s.locker()
+			var next *Pending
+			if before {
+				next = s.waiting(s.Context(), l)
+				s.unlock(h)
+			} else {
+				s.unlock(h)
+				next = Begin(s.Context(), s, l.Lock)
+			}
+			h = next.Hold()
+			took = time.Since(granted)
+			s.unlock(h)
+		}
+	}
+}
+
+func holdAtLeastEnds(s *subject) {
+	const d = 500 * time.Millisecond
+	a, b := s.client(), s.client()
+	start := time.Now()
+	own := holdfast.WithOwner(s.Context())
+	h := s.lock(own, a.New(s.name), holdfast.HoldAtLeast(d))
+	s.unlock(h)
+	InTurn(s, func(next *holdfast.Hold) {
+		require.GreaterOrEqual(s, time.Since(start), d)
+		require.Greater(s, next.Token(), h.Token())
+	}, Begin(s.Context(), s, a.New(s.name).Lock), Begin(s.Context(), s, b.New(s.name).Lock), Begin(own, s, a.New(s.name).Lock))
+	s.free(a)
 }

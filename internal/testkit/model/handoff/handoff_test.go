@@ -159,16 +159,12 @@ type hand struct {
 	cut      int
 }
 
-func (m *hand) start() state {
-	s := state{faults: m.faults, tries: m.tries, crashes: m.crashes}
-	s.clients[0].wishes, s.clients[1].wishes[0] = m.wishes, m.rival
-	return s
-}
-
 func (m hand) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
+	s := state{faults: m.faults, tries: m.tries, crashes: m.crashes}
+	s.clients[0].wishes, s.clients[1].wishes[0] = m.wishes, m.rival
 	return model.Explore(model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, Goal: m.free, Only: only, Cut: &m.cut, Settle: (*state).settle,
+		Start: s, Next: m.next, Check: m.check, Goal: m.free, Only: only, Cut: &m.cut, Settle: (*state).settle,
 	})
 }
 

@@ -132,16 +132,12 @@ type keeping struct {
 	cut     int
 }
 
-func (m *keeping) start() state {
-	s := state{faults: m.faults, breaks: m.breaks, silent: m.silent, forces: m.forces, closes: m.closes}
-	s.a.wishes, s.b.wishes, s.b.tries = m.wishes, m.rival, m.tries
-	return s
-}
-
 func (m keeping) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
+	s := state{faults: m.faults, breaks: m.breaks, silent: m.silent, forces: m.forces, closes: m.closes}
+	s.a.wishes, s.b.wishes, s.b.tries = m.wishes, m.rival, m.tries
 	return model.Explore(model.Model[state]{
-		Start: m.start(), Next: m.next, Check: m.check, Goal: m.served, Only: only, Cut: &m.cut,
+		Start: s, Next: m.next, Check: m.check, Goal: m.served, Only: only, Cut: &m.cut,
 	})
 }
 
