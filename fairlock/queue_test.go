@@ -213,45 +213,8 @@ func TestPlainLease(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestCrowd: thousands of waiters of one client have one connection and one subscription, and leave
-// nothing behind.
-func TestCrowd(t *testing.T) {
-	const n = 2000
-	srv := redistest.Start(t)
-	rdb := srv.Client(t)
-	m := fairlock.New(newClient(t, srv.Client(t), nil), "crowd")
-	h := lock(t, m)
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var group sync.WaitGroup
-	for range n {
-		group.Go(func() { _, _ = m.Lock(ctx) })
-	}
-	eventually(t, "all wait", func() bool { return rdb.LLen(t.Context(), "redisson_lock_queue:{crowd}").Val() == n })
-	channels, err := rdb.PubSubChannels(t.Context(), "*").Result()
-	require.NoError(t, err)
-	require.Len(t, channels, 1)
-	require.Equal(t, int64(1), rdb.PubSubNumSub(t.Context(), channels[0]).Val()[channels[0]])
-	require.Equal(t, n, kindtest.State(t, m).Waiters)
-	cancel()
-	group.Wait()
-	// A script each, which takes its time. The entries of a long queue go with the next look at its head.
-	for left := int64(n); left > 0; {
-		eventually(t, "more have given up their places", func() bool {
-			before := left
-			left = rdb.ZCount(t.Context(), "redisson_lock_timeout:{crowd}", "2", "+inf").Val()
-			return left < before
-		})
-	}
-	unlock(t, h)
-	keys, err := rdb.Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	require.Equal(t, []string{"redisson_lock_token:{crowd}"}, keys)
-	eventually(t, "nobody listens", func() bool { return len(rdb.PubSubChannels(t.Context(), "*").Val()) == 0 })
-}
-
 // crowd has n goroutines of one client wait for a lock that another client holds, and returns once
-// all have places in the queue. leave ends their wait.
+// all have places in the queue. They have one subscription, and so one connection. leave ends their wait.
 func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (leave func()) {
 	tb.Helper()
 	h := lock(tb, fairlock.New(newClient(tb, srv.Client(tb), nil), "a"))
@@ -272,6 +235,10 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 	require.Eventually(tb, func() bool {
 		return rdb.LLen(context.Background(), "redisson_lock_queue:{a}").Val() == int64(n)
 	}, 5*patience, 10*time.Millisecond)
+	channels := rdb.PubSubChannels(context.Background(), "*").Val()
+	require.Len(tb, channels, 1)
+	require.EqualValues(tb, 1, kindtest.Listeners(context.Background(), rdb, channels[0]))
+	require.Equal(tb, n, kindtest.State(tb, m).Waiters)
 	return func() {
 		unlock(tb, h)
 		group.Wait()
