@@ -33,8 +33,9 @@ func TestCluster(t *testing.T) {
 	t.Run("replica, control", func(t *testing.T) { c.atReplica(t, false) })
 	t.Run("links", func(t *testing.T) { level.ForAll(t); c.links(t) })
 	t.Run("moved while connecting", func(t *testing.T) { level.ForAll(t); c.movedUnknown(t) })
-	t.Run("master taken over", func(t *testing.T) { level.ForAll(t); c.failover(t) })
-	t.Run("master stopped", func(t *testing.T) { level.ForAll(t); c.stopped(t) })
+	t.Run("master taken over", func(t *testing.T) { level.ForAll(t); c.failover(t, c.names(t, "failover")[0], false) })
+	// the shard that still has its replica
+	t.Run("master stopped", func(t *testing.T) { level.ForAll(t); c.failover(t, c.names(t, "stopped")[1], true) })
 }
 
 // client is one whose own reload interval is too long to help.
@@ -212,30 +213,22 @@ func ownerOf(slots []redis.ClusterSlot, slot int) string {
 	return ""
 }
 
-func (c clusterTest) failover(t *testing.T) {
-	h := newHub(t, c.client(t), Options{})
-	s := joined(t, h, c.names(t, "failover")[0])
-	master := c.Failover(t, s.topic.channel)
+// failover has a replica take the place of a channel's master. One that is stopped is the hardest: it accepts
+// connections and says nothing, and go-redis reloads nothing by itself.
+func (c clusterTest) failover(t *testing.T, channel string, stopped bool) {
+	h := newHub(t, c.client(t), Options{Ping: map[bool]time.Duration{true: 100 * time.Millisecond}[stopped]})
+	s := joined(t, h, channel)
+	if stopped {
+		c.AwaitReplicas(t.Context(), t, channel)
+		old := c.Master(t, channel)
+		old.Pause()
+		defer old.Resume()
+	}
+	master := c.Failover(t, channel)
 	if c.sharded { // a classic subscription may be on a node that is not concerned
 		woken(t, s)
 	}
 	c.eventuallyHears(t, master, s)
-}
-
-// stopped is the hardest: the old master accepts connections and says nothing, and go-redis reloads
-// nothing by itself.
-func (c clusterTest) stopped(t *testing.T) {
-	h := newHub(t, c.client(t), Options{Ping: 100 * time.Millisecond})
-	s := joined(t, h, c.names(t, "stopped")[1]) // the shard that still has its replica
-	old := c.Master(t, s.topic.channel)
-	c.AwaitReplicas(t.Context(), t, s.topic.channel)
-	old.Pause()
-	master := c.Failover(t, s.topic.channel)
-	if c.sharded { // a classic subscription may be on a node that is not concerned
-		woken(t, s)
-	}
-	c.eventuallyHears(t, master, s)
-	old.Resume()
 }
 
 // eventuallyHears publishes at the new master until more has been heard than loss and confirmation
