@@ -2,20 +2,25 @@ package holdfast_test
 
 import (
 	"go/ast"
+	"go/format"
 	"go/parser"
 	"go/token"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
 // examples are where the Go code of the documents comes from, in the order of its blocks there.
 var examples = map[string][]string{
-	"README.md": {"rlock/example_test.go", "holdfasttest/example_test.go"},
+	"docs/unit-tests.md": {"holdfasttest/example_test.go"},
 	"docs/how-it-works.md": {
 		"integration_test/fence/example_test.go", "fence/example_test.go", "redlock/example_test.go",
 	},
@@ -55,6 +60,36 @@ func TestDocumentExamplesAreTested(t *testing.T) {
 	}
 }
 
+// readmeProgram is the README's one block of Go code.
+func readmeProgram(t *testing.T) string {
+	blocks := regexp.MustCompile("(?s)```go\n(.*?)```").FindAllStringSubmatch(readDoc(t, "README.md"), -1)
+	require.Len(t, blocks, 1)
+	return blocks[0][1]
+}
+
+// TestReadmeProgram: the README's program, pasted into a file of its own, is formatted, compiles, and works. Only the
+// server's address is another one.
+func TestReadmeProgram(t *testing.T) {
+	program := readmeProgram(t)
+	formatted, err := format.Source([]byte(program))
+	require.NoError(t, err)
+	require.Equal(t, string(formatted), program)
+
+	const there = `"localhost:6379"`
+	require.Equal(t, 1, strings.Count(program, there))
+	program = strings.Replace(program, there, strconv.Quote(redistest.Start(t).Addr()), 1)
+	file := filepath.Join(t.TempDir(), "main.go")
+	require.NoError(t, os.WriteFile(file, []byte(program), 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "run", file).CombinedOutput()
+	require.NoError(t, err, string(out))
+	require.Regexp(t, `^\S+ \S+ order 42 is mine\n$`, string(out))
+}
+
+// TestReadmeIsShort: what a newcomer reads is read in minutes. Whatever is longer belongs in docs.
+func TestReadmeIsShort(t *testing.T) {
+	require.LessOrEqual(t, len(strings.Fields(readDoc(t, "README.md"))), 900)
+}
+
 // TestReadmeCommands: the two commands of the first screen are there.
 func TestReadmeCommands(t *testing.T) {
 	readme := readDoc(t, "README.md")
@@ -71,7 +106,7 @@ func TestDocumentLinks(t *testing.T) {
 	docs, err := filepath.Glob("docs/*.md")
 	require.NoError(t, err)
 	links := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	for _, doc := range append(docs, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md") {
+	for _, doc := range append(docs, "README.md", "CONTRIBUTING.md", "CHANGELOG.md", "bench/README.md", "examples/README.md") {
 		for _, link := range links.FindAllStringSubmatch(readDoc(t, doc), -1) {
 			if strings.Contains(link[1], "://") {
 				continue

@@ -25,7 +25,7 @@ func report(ctx context.Context, client *holdfast.Client) error {
 	}, holdfast.Wait(30*time.Minute))
 }
 
-// TestReport is what stands in the README.
+// TestReport is what stands in docs/unit-tests.md.
 func TestReport(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := holdfasttest.New(t)
