@@ -40,8 +40,9 @@ type Options struct {
 	// Linger is how long a subscription stays after its last waiter left, in case another one
 	// comes. Default 2 s.
 	Linger time.Duration
-	// Logger receives events that no call returns: lost locks and failed background releases.
-	// Default: silent.
+	// Logger receives events that no call returns: lost locks, failed background releases, calls that wait
+	// for what their own client holds, and deadlocks. Default: [slog.Default] as it is when New is called,
+	// at the level of warnings and above. For silence pass a logger with [slog.DiscardHandler].
 	//
 	// The Logger runs in a goroutine of its own, one record after another, and may be slow, block
 	// or panic. Only Close waits for it, until the context of Close ends. While a thousand records

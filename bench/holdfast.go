@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"log/slog"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,6 +11,9 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
+
+// silent is the logger of the clients that are measured: waits that are part of a scenario are not worth a warning.
+var silent = slog.New(slog.DiscardHandler)
 
 // maker makes a lock of one kind.
 type maker func(c *holdfast.Client, name string) holdfast.Locker
@@ -52,7 +56,7 @@ func (c backgroundClient) locker(ctx context.Context, name string) (locker, erro
 func openHoldfast(kind maker) func(job) (client, error) {
 	return func(j job) (client, error) {
 		rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
-		c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease}) // 0: its default
+		c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, Logger: silent}) // 0: its default
 		if err != nil {
 			return nil, err
 		}

@@ -11,7 +11,7 @@ import (
 // library's part: to measure times, to make events, and to tell them aside.
 func openObserved(j job) (client, error) {
 	rdb := redis.NewClient(&redis.Options{Addr: j.Addr})
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, Observer: new(told.Counters).Observer()})
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, Logger: silent, Observer: new(told.Counters).Observer()})
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ func openRedlock(j job) (client, error) {
 	var c redlockClient
 	for _, addr := range j.Masters {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		one, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease}) // 0: its default
+		one, err := holdfast.New(rdb, &holdfast.Options{Lease: j.Lease, Logger: silent}) // 0: its default
 		if err != nil {
 			return nil, errors.Join(err, rdb.Close(), c.close())
 		}

@@ -16,8 +16,8 @@ import (
 // logs. The record's context has the trace too, for a handler that looks there. The attributes are
 // left out where there is no trace.
 //
-// holdfast.Options.Logger has a line for each loss as well, which cannot know the trace. Let its handler
-// leave out "lock lost" if one line is enough.
+// holdfast.Options.Logger, by default slog.Default(), has a line for each loss as well, which cannot know
+// the trace. Let its handler leave out "lock lost" if one line is enough.
 //
 // The logger runs in the goroutine that hears of losses: a slow one delays events, and no lock.
 func LogLosses(logger *slog.Logger) *holdfast.Observer {

@@ -115,7 +115,7 @@ func (s *Server) stranger() *process {
 		return mortal{c, &p.gone}, err
 	}
 	rdb := redis.NewClient(o)
-	c, err := holdfast.New(rdb, nil)
+	c, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
 	if err != nil {
 		_ = rdb.Close()
 		s.tb.Fatal("holdfasttest: ", err)

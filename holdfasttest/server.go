@@ -1,6 +1,7 @@
 package holdfasttest
 
 import (
+	"log/slog"
 	"slices"
 	"sync"
 	"testing"
@@ -132,9 +133,13 @@ func (s *Server) RedisOptions() *redis.Options {
 // of the test.
 func (s *Server) Redis() redis.UniversalClient { return s.rdb }
 
+// silent is the logger of clients that were given none.
+var silent = slog.New(slog.DiscardHandler)
+
 // Client makes a client that locks on this server, as a process of its own would: the test makes
 // one for each process that it plays. nil options are the defaults. It is closed at the end of the
-// test. Bad options fail the test.
+// test. Bad options fail the test. Without a Logger the client is silent: what it would log is what the
+// test commands.
 func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	if s.wires.isStray() {
@@ -143,6 +148,9 @@ func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	var o holdfast.Options
 	if opts != nil {
 		o = *opts
+	}
+	if o.Logger == nil {
+		o.Logger = silent
 	}
 	o.Observer = holdfast.JoinObservers(s.watch.observer(), o.Observer)
 	rdb := redis.NewClient(s.RedisOptions())

@@ -21,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"sync"
@@ -59,6 +60,9 @@ func main() {
 	}
 }
 
+// silent is the logger of the clients.
+var silent = slog.New(slog.DiscardHandler)
+
 func run(ctx context.Context, s settings, out io.Writer) error {
 	fmt.Fprintf(out, "%d turns of %v each\n\n", s.turns, s.turn)
 	fmt.Fprintln(out, "| goroutines | processor time of a pair, without | with | ratio | ratio turn by turn: quarter, median, three quarters | pairs/s without | with | ratio |")
@@ -86,12 +90,12 @@ func compare(ctx context.Context, s settings, goroutines int) (c compared, err e
 	rdb := redis.NewClient(&redis.Options{Addr: s.server})
 	defer rdb.Close()
 	var heard told.Counters
-	nobody, err := holdfast.New(rdb, nil)
+	nobody, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
 	if err != nil {
 		return c, err
 	}
 	defer func() { err = errors.Join(err, nobody.Close(ctx)) }()
-	observed, err := holdfast.New(rdb, &holdfast.Options{Observer: heard.Observer()})
+	observed, err := holdfast.New(rdb, &holdfast.Options{Observer: heard.Observer(), Logger: silent})
 	if err != nil {
 		return c, err
 	}

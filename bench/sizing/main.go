@@ -21,6 +21,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -143,7 +144,7 @@ func newTeam(s settings, n int) (t *team, err error) {
 	t = &team{}
 	for range n {
 		rdb := redis.NewClient(&redis.Options{Addr: s.server})
-		c, err := holdfast.New(rdb, &holdfast.Options{Lease: s.lease})
+		c, err := holdfast.New(rdb, &holdfast.Options{Lease: s.lease, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return nil, errors.Join(err, rdb.Close(), t.close())
 		}

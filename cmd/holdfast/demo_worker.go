@@ -168,7 +168,7 @@ func (w *worker) start(q Request) error {
 		if err != nil {
 			return err
 		}
-		client, err := holdfast.New(rdb, &holdfast.Options{Lease: q.Lease})
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: q.Lease, Logger: silent})
 		if err != nil {
 			return errors.Join(err, rdb.Close())
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -25,6 +26,9 @@ const (
 	answerWithin = 5 * time.Second
 	closeWithin  = time.Second
 )
+
+// silent is the logger of all clients of the command line: the commands themselves say what is the matter.
+var silent = slog.New(slog.DiscardHandler)
 
 // runner is one "holdfast run".
 type runner struct {
@@ -57,7 +61,7 @@ func run(c runConfig, stderr io.Writer) (err error) {
 	defer closeAll(r.rdbs)
 	defer r.goodbye() // of those that there are by then
 	for _, rdb := range r.rdbs {
-		client, err := holdfast.New(rdb, nil)
+		client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
 		if err != nil {
 			return failure{exitHoldfast, err}
 		}

@@ -110,7 +110,7 @@ func watch(c watchConfig, stdout, stderr io.Writer) error {
 	}
 	defer closeAll(w.rdbs)
 	for _, rdb := range w.rdbs {
-		client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: time.Second}) // it asks again by itself
+		client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: time.Second, Logger: silent}) // it asks again by itself
 		if err != nil {
 			return failure{exitHoldfast, err}
 		}

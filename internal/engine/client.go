@@ -2,7 +2,6 @@ package engine
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,11 +68,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub),
 		closed: make(chan struct{})}
 	c.losses.spawn = c.tasks.Go
-	if o.Logger != nil {
-		c.opts.Logger = notify.NewLogger(o.Logger, c.tasks.Go)
-	} else {
-		c.opts.Logger = slog.New(slog.DiscardHandler)
-	}
+	c.opts.Logger = notify.NewLogger(o.Logger, c.tasks.Go)
 	c.observer = notify.New(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,

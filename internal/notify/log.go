@@ -16,7 +16,20 @@ const Dropped = "dropped"
 // NewLogger makes a logger whose records go to the handler of another one, in a goroutine of their own. Text that others
 // wrote is made printable on the way. start runs a function in a goroutine: there is one while there are records. The
 // owner of start owns it, and it lasts for as long as the handler blocks.
+//
+// nil stands for the program's default logger as it is now, from warnings on. slog.DiscardHandler gets no records, and
+// no goroutine.
 func NewLogger(to *slog.Logger, start func(func())) *slog.Logger {
+	byDefault := to == nil
+	if byDefault {
+		to = slog.Default()
+	}
+	if to.Handler() == slog.DiscardHandler {
+		return to
+	}
+	if byDefault {
+		to = slog.New(warnings{to.Handler()})
+	}
 	return slog.New(&handler{queue: newQueue(start, logRecord), to: to.Handler})
 }
 
@@ -41,6 +54,19 @@ func (h *handler) WithAttrs(attrs []slog.Attr) slog.Handler {
 func (h *handler) WithGroup(name string) slog.Handler {
 	return &handler{h.queue, func() slog.Handler { return h.to().WithGroup(name) }}
 }
+
+// warnings passes on nothing below a warning.
+type warnings struct{ slog.Handler }
+
+func (h warnings) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= slog.LevelWarn && h.Handler.Enabled(ctx, level)
+}
+
+func (h warnings) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return warnings{h.Handler.WithAttrs(attrs)}
+}
+
+func (h warnings) WithGroup(name string) slog.Handler { return warnings{h.Handler.WithGroup(name)} }
 
 func deliver(to func() slog.Handler, r slog.Record) error {
 	h := printable.Handler(to())

@@ -153,3 +153,43 @@ func TestBroken(t *testing.T) {
 	group.Wait()
 	require.Equal(t, []string{"good2", "good0"}, got)
 }
+
+// TestDefaultLogger: without a logger, warnings and errors go to that of the program as it was when NewLogger was called.
+func TestDefaultLogger(t *testing.T) {
+	program := slog.Default()
+	defer slog.SetDefault(program)
+	var group sync.WaitGroup
+	var said, later sink
+	plain := &slog.HandlerOptions{Level: slog.LevelDebug}
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, plain)))
+	l := NewLogger(nil, group.Go)
+	slog.SetDefault(slog.New(slog.NewTextHandler(&later, plain)))
+	l.Debug("debug")
+	l.Info("info")
+	l.With("a", 1).Info("info")
+	l.WithGroup("g").Warn("warned", "b", 2)
+	l.Error("failed")
+	group.Wait()
+	require.Regexp(t, "^time=.* level=WARN msg=warned g.b=2\ntime=.* level=ERROR msg=failed\n$", said.said.String())
+	require.Empty(t, later.said.String())
+
+	// A default logger that wants errors only gets these.
+	said.said.Reset()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, &slog.HandlerOptions{Level: slog.LevelError})))
+	l = NewLogger(nil, group.Go)
+	l.Warn("warned")
+	l.Error("failed")
+	group.Wait()
+	require.Regexp(t, "^time=.* level=ERROR msg=failed\n$", said.said.String())
+}
+
+// TestSilentLogger: a logger that discards everything gets no records, and no goroutine.
+func TestSilentLogger(t *testing.T) {
+	silent := slog.New(slog.DiscardHandler)
+	none := func(func()) { t.Error("a goroutine") }
+	NewLogger(silent, none).Error("failed")
+	program := slog.Default()
+	defer slog.SetDefault(program)
+	slog.SetDefault(silent)
+	NewLogger(nil, none).Error("failed")
+}

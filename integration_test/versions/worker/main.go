@@ -15,6 +15,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func run(ctx context.Context, args []string) error {
 	}()
 	for addr := range strings.SplitSeq(args[0], ",") {
 		rdb := redis.NewClient(&redis.Options{Addr: addr})
-		client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease, RetryBudget: patience})
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: lease, RetryBudget: patience, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@
 package leak
 
 import (
+	"log"
+	"log/slog"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -12,4 +14,16 @@ import (
 
 // Main runs the tests of a package and ends the process with their exit code, or with 1 when
 // goroutines are left.
-func Main(m *testing.M) { goleak.VerifyTestMain(m) }
+func Main(m *testing.M) {
+	Quiet()
+	goleak.VerifyTestMain(m)
+}
+
+// Quiet discards what clients without a Logger write to the program's default logger: tests lose locks on purpose, and
+// that would flood their output. What package log prints is printed as before.
+func Quiet() {
+	to, flags := log.Writer(), log.Flags()
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	log.SetOutput(to) // SetDefault has turned it to the handler
+	log.SetFlags(flags)
+}

@@ -16,6 +16,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"go.uber.org/goleak"
+
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // shared is the server of this test binary. Started at most once; a failure is kept, so that each
@@ -84,6 +86,7 @@ func stopShared() {
 func Main(m interface{ Run() int }, more ...goleak.Option) {
 	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels
 	// when it is closed, in these.
+	leak.Quiet()
 	const goRedis = "github.com/redis/go-redis/v9."
 	goleak.VerifyTestMain(thenStop{m}, append(more, goleak.IgnoreAnyFunction(goRedis+"(*sentinelFailover).listen"),
 		goleak.IgnoreAnyFunction(goRedis+"(*channel).initMsgChan.func1"),

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"time"
 
@@ -75,14 +76,17 @@ func (p *patient) erase(ctx context.Context) {
 	_ = p.rdb.Del(ctx, k.Name, k.Token, k.Channel).Err()
 }
 
+// silent are the options of its clients: what goes wrong is in its findings.
+var silent = &holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
+
 // live names the step that failed.
 func (p *patient) live(ctx context.Context) (step string, err error) {
-	first, err := holdfast.New(p.rdb, nil)
+	first, err := holdfast.New(p.rdb, silent)
 	if err != nil {
 		return "be made", err
 	}
 	defer leave(ctx, first)
-	second, err := holdfast.New(p.rdb, nil)
+	second, err := holdfast.New(p.rdb, silent)
 	if err != nil {
 		return "be made", err
 	}
