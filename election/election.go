@@ -99,7 +99,7 @@ type Leader struct {
 // and [holdfast.Keep] are refused: a leader that resigns makes room.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "billing:{42}".
+// "billing:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Election {
 	client := (*engine.Client)(c)
 	p := newProtocol(client.InRedis(name))

@@ -94,7 +94,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // nothing. For an invalid name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "orders:{42}".
+// "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	client := (*engine.Client)(c)
 	return &Mutex{base: fair.NewLock(client, fair.NewProtocol(kindName, client.InRedis(name)), opts...)}

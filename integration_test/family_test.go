@@ -297,7 +297,8 @@ func TestPrefix(t *testing.T) {
 			require.NoError(t, h.Unlock(t.Context()))
 			kindtest.Unlock(t, granted.Hold())
 
-			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it"} {
+			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it",
+				strings.Repeat("x", 1020): "name has 1025 bytes, 5 of them Options.Prefix; use at most 1024"} {
 				_, err := lock(ours, name).Lock(t.Context())
 				require.ErrorIs(t, err, holdfast.ErrInvalid)
 				require.ErrorContains(t, err, remedy)

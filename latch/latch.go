@@ -84,7 +84,7 @@ type Latch struct {
 // operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "orders:{42}".
+// "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
 	client := (*engine.Client)(c)
 	name = client.InRedis(name)
@@ -118,6 +118,9 @@ func (l *Latch) Name() string {
 func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	if count < 1 || count > math.MaxInt32 {
 		return false, l.fail("set", errs.Invalid("count is %d; set a latch to a number from 1 to %d", count, math.MaxInt32))
+	}
+	if err := l.checkLength("set"); err != nil {
+		return false, err
 	}
 	r, err := l.change(ctx, "set", lua.LatchSet, count)
 	return r.Changed, err
@@ -217,6 +220,14 @@ func (l *Latch) check(op string) error {
 			Err: fmt.Errorf("%w: nil or zero Latch; make one with latch.New", holdfast.ErrInvalid)}
 	}
 	return nil
+}
+
+// checkLength is check for what begins something under the name.
+func (l *Latch) checkLength(op string) error {
+	if err := l.check(op); err != nil {
+		return err
+	}
+	return l.fail(op, l.asker.CheckLength(l.keys.Name))
 }
 
 // explain says which key an error of Redis is about. A latch has no other key that others write.

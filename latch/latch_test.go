@@ -3,6 +3,7 @@ package latch_test
 import (
 	"context"
 	"math"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -266,11 +267,19 @@ func TestInput(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, "set a latch to a number from 1")
 	}
+	long := latch.New(newClient(t, l.rdb, nil), strings.Repeat("x", 1025))
+	_, err := long.Set(t.Context(), 1)
+	for _, err := range []error{err, long.Wait(t.Context())} {
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, "name has 1025 bytes; use at most 1024")
+	}
+	_, err = long.CountDown(t.Context()) // of one that an earlier version set
+	require.NoError(t, err)
 	require.ErrorContains(t, m.Wait(t.Context(), nil), "option 1 is nil")
 	require.ErrorContains(t, m.Wait(t.Context(), holdfast.Wait(-1)), "Wait is -1ns")
 	require.ErrorIs(t, latch.New(nil, "x").Wait(t.Context()), holdfast.ErrInvalid)
 	require.ErrorIs(t, latch.New(newClient(t, l.rdb, nil), "").Wait(t.Context()), holdfast.ErrInvalid)
-	_, err := l.process(holdfast.Lease(0)).Count(t.Context())
+	_, err = l.process(holdfast.Lease(0)).Count(t.Context())
 	require.ErrorContains(t, err, "Lease is 0s")
 	var none *latch.Latch
 	_, err = none.CountDown(t.Context())

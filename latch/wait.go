@@ -33,7 +33,7 @@ var errWaited = errors.New("waited as long as Wait allows")
 //
 // With the first two, errors.Is is true for the cause of the context too.
 func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
-	if err := l.check("wait"); err != nil {
+	if err := l.checkLength("wait"); err != nil {
 		return err
 	}
 	cfg := engine.WithoutHold(l.stay)

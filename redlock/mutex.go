@@ -102,7 +102,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // an invalid name, option or list, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "orders:{42}".
+// "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(clients []*holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	masters := make([]*engine.Client, len(clients))
 	for i, c := range clients {

@@ -75,7 +75,7 @@ var _ holdfast.Locker = (*Mutex)(nil)
 // nothing. For an invalid name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "orders:{42}".
+// "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Mutex {
 	return &Mutex{base: engine.NewLock((*engine.Client)(c), newProtocol((*engine.Client)(c).InRedis(name)), opts...)}
 }

@@ -81,7 +81,7 @@ var _ holdfast.Locker = (*RWMutex)(nil)
 // name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "orders:{42}".
+// "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *RWMutex {
 	client := (*engine.Client)(c)
 	p := newProtocol(client.InRedis(name))

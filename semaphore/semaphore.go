@@ -86,7 +86,7 @@ const maxAtOnce = 10_000
 // client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
-// "partner:{42}".
+// "partner:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
 func New(c *holdfast.Client, name string, permits int, opts ...holdfast.Option) *Semaphore {
 	client := (*engine.Client)(c)
 	p := newProtocol(client.InRedis(name), permits)
@@ -185,6 +185,9 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 		return err
 	}
 	if err := checkPermits("permits", permits, maxPermits); err != nil {
+		return s.fail(op, err)
+	}
+	if err := s.base.CheckLength(s.base.Key.Name); err != nil {
 		return s.fail(op, err)
 	}
 	if err := s.base.MayAsk(ctx); err != nil {

@@ -2,6 +2,7 @@ package semaphore_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,6 +195,9 @@ func TestBadNumbers(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	require.ErrorContains(t, err, "4 permits were asked for")
 	require.ErrorContains(t, err, "has 3")
+	err = semaphore.New(newClient(t, l.rdb, nil), strings.Repeat("x", 1025), 1).SetPermits(t.Context(), 1)
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "name has 1025 bytes; use at most 1024")
 	l.settled()
 	var none *semaphore.Semaphore
 	_, err = none.Lock(t.Context())

@@ -136,6 +136,35 @@ func TestUnlock(t *testing.T) {
 	require.Equal(t, exitFree, code)
 }
 
+// TestLongNames: a name that is too long for a new lock can still be looked at and freed.
+func TestLongNames(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	const owner = "11111111-2222-4333-8444-555555555555:h1"
+	name := strings.Repeat("x", 2000)
+	code, _, stderr := says("run", "--redis", "redis://"+srv.Addr(), "--name", name, "--", "true")
+	require.Equal(t, exitUsage, code)
+	require.Contains(t, stderr, "name has 2000 bytes; use at most 1024")
+	require.Empty(t, srv.Client(t).Keys(t.Context(), "*").Val())
+
+	rdb := srv.Client(t)
+	require.NoError(t, rdb.HSet(t.Context(), name, owner, 1).Err())
+	require.NoError(t, rdb.Expire(t.Context(), name, time.Hour).Err())
+	require.NoError(t, rdb.Set(t.Context(), "redisson_lock_token:{"+name+"}", 1795845802511406, time.Hour).Err())
+	code, stdout, stderr := ask(srv, "inspect", name)
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, owner)
+	code, stdout, stderr = ask(srv, "ls")
+	require.Zero(t, code, stderr)
+	require.Contains(t, stdout, "1 lock")
+	state, err := rlock.New(kindtest.NewClient(t, rdb, nil), name).State(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, owner, state.Owner)
+	code, _, stderr = ask(srv, "unlock", "--force", name, "--owner", owner, "--yes")
+	require.Zero(t, code, stderr)
+	require.Zero(t, exists(t, rdb, name))
+}
+
 func TestUnlockEverywhere(t *testing.T) {
 	one, other := redistest.Start(t), redistest.Start(t)
 	const owner = "11111111-2222-4333-8444-555555555555:h1"

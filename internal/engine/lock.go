@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"sync/atomic"
 	"time"
@@ -74,6 +75,9 @@ func (b *Lock) Name() string { return b.Key.Name }
 func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	if b.Err != nil {
 		return b.Err
+	}
+	if err := b.CheckLength(b.Key.Name); err != nil {
+		return err
 	}
 	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff, Count: 1}
 	for _, list := range [][]Option{b.defaults, opts} {
@@ -160,6 +164,22 @@ func NewAsker(c *Client, name string, explain func(error) error) Asker {
 		a.Err = errs.Both(errs.ErrInvalid, err)
 	}
 	return a
+}
+
+// CheckLength refuses a name that is too long to begin something under it.
+func (a *Asker) CheckLength(name string) error {
+	if len(name) <= keys.MaxName {
+		return nil
+	}
+	return a.tooLong(name)
+}
+
+func (a *Asker) tooLong(name string) error {
+	prefix := ""
+	if a.Client != nil && a.Client.opts.Prefix != "" {
+		prefix = fmt.Sprintf(", %d of them Options.Prefix", len(a.Client.opts.Prefix))
+	}
+	return errs.Invalid("name has %d bytes%s; use at most %d, such as a hash of the long name", len(name), prefix, keys.MaxName)
 }
 
 // Uncertain is the error of an operation that failed: whether it may have happened is part of it,

@@ -85,6 +85,10 @@ func (o *Options) withDefaults() (Options, error) {
 	if err := keys.OneSlot("Options.Prefix", opts.Prefix); err != nil {
 		return opts, errs.Both(errs.ErrInvalid, err)
 	}
+	if len(opts.Prefix) >= keys.MaxName {
+		return opts, errs.Invalid("Options.Prefix has %d bytes, which leaves no room for names of at most %d with the prefix; use a shorter one",
+			len(opts.Prefix), keys.MaxName)
+	}
 	return opts, nil
 }
 

@@ -161,6 +161,11 @@ func Check(name string) error {
 	return OneSlot("name", name)
 }
 
+// MaxName is how many bytes the name of a lock may have that this library takes, prefix included. Each of its keys and
+// each command has the name in it. Redisson and earlier versions may have locks with longer names: these can be looked at
+// and released.
+const MaxName = 1024
+
 // OneSlot refuses a name whose keys could not all be in one slot of a cluster; what says what it
 // is. Redis hashes what stands between the first "{" and the first "}" after it, if that is not
 // empty, and else the whole key; Redisson tests only for "{", and its rule has to be kept, so the

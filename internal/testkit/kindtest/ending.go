@@ -3,7 +3,9 @@ package kindtest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"strings"
 	"sync"
 	"time"
 
@@ -260,6 +262,7 @@ func badInput(s *subject) {
 	if s.kind.Once {
 		endless = "HoldAtLeast is " // which it refuses altogether
 	}
+	long := strings.Repeat("x", 1025)
 	_, lock := c.New(s.name).Lock(none)
 	_, try := c.New(s.name).TryLock(none)
 	_, state := c.State(none, s.name)
@@ -268,6 +271,7 @@ func badInput(s *subject) {
 		remedy string
 	}{
 		"empty name":    {named(""), "give the lock a name"},
+		"long name":     {named(long), fmt.Sprintf("name has %d bytes; use at most 1024, such as a hash", len(long))},
 		"open brace":    {named("a{b"), "close it"},
 		"empty tag":     {named("a{}b"), "fill it"},
 		"closing brace": {named("a}b"), "remove it"},
