@@ -33,6 +33,7 @@ var (
 
 	_ func(*holdfast.Hold) context.Context                                                          = (*holdfast.Hold).Context
 	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).Unlock
+	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).UnlockNow
 	_ func(*holdfast.Hold) uint64                                                                   = (*holdfast.Hold).Token
 	_ func(*holdfast.Hold) string                                                                   = (*holdfast.Hold).Owner
 	_ func(*holdfast.Hold) int                                                                      = (*holdfast.Hold).Count
@@ -43,6 +44,7 @@ var (
 	_ func() holdfast.Option                                                                        = holdfast.NoRenewal
 	_ func() holdfast.Option                                                                        = holdfast.RespectStrings
 	_ func(time.Duration) holdfast.Option                                                           = holdfast.HoldAtLeast
+	_ func() holdfast.Option                                                                        = holdfast.ReleaseOnError
 	_ func(context.Context, holdfast.Locker) sync.Locker                                            = holdfast.SyncLocker
 	_ func(context.Context) context.Context                                                         = holdfast.WithOwner
 	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error = holdfast.Do

@@ -4,13 +4,15 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
 // Do calls fn under the hold's context while l is held, and then unlocks, even if fn panics. It
 // returns nil only if the lock was held from the start of fn to its end and fn returned nil. If the
 // hold was lost on the way, errors.Is is true for [ErrLost] as well as for fn's own error. fn may
 // then have run at the same time as another holder. Where the lock is handed off within the process,
-// [Hold.Unlock] says what "held" means.
+// [Hold.Unlock] says what "held" means. With [ReleaseOnError] a fn that fails ends [HoldAtLeast] too.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
 		return errNoLocker
@@ -22,8 +24,17 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 	if err != nil {
 		return err
 	}
-	defer func() { err = together(err, hold.Unlock(ctx)) }()
-	return fn(hold.Context())
+	failed := true // also if fn panics
+	defer func() {
+		unlock := hold.Unlock
+		if failed && (*engine.Hold)(hold).ReleasesOnError() {
+			unlock = hold.UnlockNow
+		}
+		err = together(err, unlock(ctx))
+	}()
+	err = fn(hold.Context())
+	failed = err != nil
+	return err
 }
 
 var errNoLocker = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)

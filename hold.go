@@ -67,6 +67,13 @@ func (h *Hold) Unlock(ctx context.Context) error {
 	return h.fail("unlock", (*engine.Hold)(h).Unlock(ctx))
 }
 
+// UnlockNow is Unlock, except that it also gives up what is left of [HoldAtLeast]: others can have the lock
+// at once. Use it where the work has failed and is to be tried again soon. [ReleaseOnError] has [Do] call
+// it. While the owner has the lock for an outer hold too, UnlockNow is Unlock.
+func (h *Hold) UnlockNow(ctx context.Context) error {
+	return h.fail("unlock", (*engine.Hold)(h).GiveBack(ctx))
+}
+
 // Wanted returns a channel that is closed when somebody else wants the lock, so that a holder who can
 // finish early knows that it matters. It is one channel for all holds of an owner.
 //

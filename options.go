@@ -193,6 +193,15 @@ func RespectStrings() Option { return engine.RespectStrings() }
 // may have forgotten the lock; see redlock.TrustRestarts.
 func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 
+// ReleaseOnError makes [Do] give up what is left of [HoldAtLeast] if its function returns an error or
+// panics. So a job that failed does not count as done, and the next attempt need not wait for the period to
+// end. Of nested holds, the option of the outermost counts. Lock by itself does not know how the work
+// ended: there, call [Hold.UnlockNow] when it has failed. Default: a failed job stays locked like any other.
+//
+// Without HoldAtLeast the option changes nothing. If the process dies, or Redis is not reached, the lock
+// stays taken for the time of HoldAtLeast all the same.
+func ReleaseOnError() Option { return engine.ReleaseOnError() }
+
 // WithReplicas makes a grant count only when n replicas of the server confirm it within timeout
 // (WAIT). If fewer confirm, the lock is given back, and Lock and TryLock return [ErrNotReplicated].
 // The error says how many confirmed. Lock does not try again by itself: while replicas are missing

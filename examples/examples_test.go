@@ -151,6 +151,39 @@ func TestCron(t *testing.T) {
 	}
 }
 
+// TestCronFails: a job that fails on one machine is done by another one in the same period.
+func TestCronFails(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	broken := startLogging(t, io.Discard, "cron", srv.Addr(), "PERIOD=300ms", "MACHINE=a", "FAIL=1")
+	works := start(t, "cron", srv.Addr(), "PERIOD=300ms", "MACHINE=b")
+	failed, done := map[string]bool{}, map[string]bool{}
+	for mended := 0; mended < 2; {
+		var period string
+		var one, other map[string]bool
+		var ok bool
+		select {
+		case line := <-broken.Lines:
+			period, ok = strings.CutPrefix(line, "a: no report of ")
+			one, other = failed, done
+		case line := <-works.Lines:
+			period, ok = strings.CutPrefix(line, "b: report of ")
+			one, other = done, failed
+		}
+		require.True(t, ok, "one of them has ended, or says something else")
+		require.False(t, one[period], "twice in a period")
+		if one[period] = true; other[period] {
+			mended++
+		}
+	}
+	_ = broken.Cmd.Process.Signal(syscall.SIGTERM)
+	_ = works.Cmd.Process.Signal(syscall.SIGTERM)
+	for range broken.Lines {
+	}
+	for range works.Lines {
+	}
+}
+
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -156,7 +156,7 @@ func TestLongNames(t *testing.T) {
 	require.Contains(t, stdout, owner)
 	code, stdout, stderr = ask(srv, "ls")
 	require.Zero(t, code, stderr)
-	require.Contains(t, stdout, "1 lock")
+	require.Contains(t, stdout, owner)
 	state, err := rlock.New(kindtest.NewClient(t, rdb, nil), name).State(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, owner, state.Owner)

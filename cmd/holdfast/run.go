@@ -17,6 +17,8 @@ type runConfig struct {
 	least span
 	grace span
 	argv  []string
+
+	evenIfFailed bool
 }
 
 var runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has ended.
@@ -31,8 +33,11 @@ and SIGUSR2 to holdfast are forwarded to the group; the first four also have it 
 
 If the lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
 holder. The same happens, after half of --lease at the latest, if holdfast itself is killed: a second process, the guard,
-sees to that. Processes that CMD leaves behind are not waited for. With --at-least the lock stays for that time also if
-CMD failed, or could not be executed: that was the run.
+sees to that. Processes that CMD leaves behind are not waited for.
+
+With --at-least the lock stays taken for that time, so that CMD runs once in a period. If CMD fails (an exit code other
+than 0, or it cannot be executed), the lock is given back at once, so that another machine or the next attempt can run
+it; with --even-if-failed it stays taken. If holdfast itself is killed, it stays taken, too.
 
 Kinds of lock:
 ` + kindsHelp() + `
@@ -103,7 +108,8 @@ func newRun() *cobra.Command {
 	f.StringVar(&c.name, "name", "", "`name` of the lock, and its key in Redis (required)")
 	f.Var(&c.wait, "wait", "how long to wait for the lock; 0 tries once")
 	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
-	f.Var(&c.least, "at-least", "how long the lock stays taken from when it was granted, also if CMD ends before: for one run in a period")
+	f.Var(&c.least, "at-least", "how long the lock stays taken from when it was granted, also if CMD ends before, unless it fails: for one run in a period")
+	f.BoolVar(&c.evenIfFailed, "even-if-failed", false, "with --at-least: the lock stays taken also if CMD fails, with an exit code other than 0")
 	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
 	c.kindConfig.addTo(cmd)
 	c.connection.addTo(cmd)
@@ -160,6 +166,9 @@ func (c *runConfig) check() error {
 	case len(c.argv) == 0:
 		return fail(exitUsage, `no command to run; put it behind "--", as in "holdfast run --name %s -- ./report.sh"`,
 			shellWord(c.name))
+	}
+	if c.evenIfFailed && c.least.Duration == 0 {
+		return fail(exitUsage, "--even-if-failed is for --at-least, which is missing; leave it out, or add --at-least 10m")
 	}
 	return c.checkKind()
 }

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -186,6 +187,26 @@ func TestRunOncePerPeriod(t *testing.T) {
 	require.Equal(t, 1, job("--at-least", "10m"))
 	require.Equal(t, 2, job())
 	require.Contains(t, runExample, "--wait 0 --at-least 10m --", "the help's crontab has it")
+}
+
+// TestRunFailedIsNotDone: with --at-least a command that fails gives the lock back, and the next machine runs it. With
+// --even-if-failed that was the run.
+func TestRunFailedIsNotDone(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	n := 0
+	codes := func(cmd []string, flags ...string) (all []int) {
+		n++
+		for range 2 {
+			args := append([]string{"run", "--name", t.Name() + strconv.Itoa(n), "--wait", "0", "--at-least", "10m"}, flags...)
+			all = append(all, command(t, srv, append(append(args, "--"), cmd...)...).end())
+		}
+		return all
+	}
+	require.Equal(t, []int{3, 3}, codes([]string{"sh", "-c", "exit 3"}))
+	require.Equal(t, []int{143, 143}, codes([]string{"sh", "-c", "kill -TERM $$"}))
+	require.Equal(t, []int{0, exitNotHeld}, codes([]string{"true"}))
+	require.Equal(t, []int{3, exitNotHeld}, codes([]string{"sh", "-c", "exit 3"}, "--even-if-failed"))
 }
 
 // A signal ends the wait, and nobody is left waiting.

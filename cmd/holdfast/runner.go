@@ -97,7 +97,11 @@ func (r *runner) lockAndRun() error {
 	}
 	code, err := r.supervise(hold)
 	lost := errors.Is(context.Cause(hold.Context()), holdfast.ErrLost)
-	switch unlockErr := hold.Unlock(context.Background()); {
+	unlock := hold.Unlock
+	if (err != nil || code != 0) && !r.evenIfFailed {
+		unlock = hold.UnlockNow
+	}
+	switch unlockErr := unlock(context.Background()); {
 	case lost || errors.Is(unlockErr, holdfast.ErrLost):
 		if err != nil { // it was never there
 			return fail(exitLost, "%s was lost before the command ran: %w", r.shown(), err)
@@ -146,7 +150,7 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		if hold == nil {
 			return nil, why
 		}
-		if err := hold.Unlock(context.Background()); err != nil { // granted in the same moment
+		if err := hold.UnlockNow(context.Background()); err != nil { // granted in the same moment
 			r.notUnlocked(err)
 		}
 		return nil, why

@@ -48,6 +48,7 @@ func TestUsage(t *testing.T) {
 		"run --name n --also a true":                                             {`--also is "a"`, "--kind is rlock", "use --kind multilock"},
 		"run --name n --permits 2 true":                                          {"--permits is 2", "--kind is rlock"},
 		"run --name n --take 2 true":                                             {"--take is 2", "--kind is rlock"},
+		"run --name n --even-if-failed true":                                     {"--even-if-failed is for --at-least", "--at-least 10m"},
 		"run --name n --kind rw-read --at-least 10m true":                        {"--at-least is 10m0s", "--kind rw-read", "leave it out"},
 		"run --name n --kind election --at-least 10m true":                       {"--at-least is 10m0s", "--kind election"},
 		"run --name n --kind semaphore --permits 1 --at-least 10m true":          {"--at-least is 10m0s", "--kind semaphore"},

@@ -1,7 +1,8 @@
-// Command cron runs a job once per period, although it runs on several machines: whichever comes first. Start
-// it on each of them; PERIOD (default 1m) is the same everywhere, MACHINE is only for the output.
+// Command cron runs a job once per period, although it runs on several machines: whichever comes first, and
+// the next one if the job fails there. Start it on each of them; PERIOD (default 1m) is the same everywhere, MACHINE is only for the output.
 //
 //	PERIOD=5s MACHINE=a go run ./examples/cron
+//	PERIOD=5s MACHINE=b FAIL=1 go run ./examples/cron
 package main
 
 import (
@@ -67,18 +68,24 @@ func once(ctx context.Context, client *holdfast.Client, at time.Time, period tim
 	// Each period has a lock of its own. A job that takes longer than a period runs beside the next one; with
 	// one name for all periods the next one would be left out.
 	name := "nightly-report:" + strconv.FormatInt(at.UnixMilli(), 10)
-	// HoldAtLeast keeps the lock taken when the job has long been done. Wait(0) does not queue for it.
+	// HoldAtLeast keeps the lock taken when the job has long been done, and ReleaseOnError gives it back if the job
+	// failed: then a machine that still waits tries. If the job is done, they wait in vain.
 	err := holdfast.Do(ctx, rlock.New(client, name), func(ctx context.Context) error {
 		return report(ctx, at)
-	}, holdfast.HoldAtLeast(stays*period), holdfast.Wait(0))
+	}, holdfast.HoldAtLeast(stays*period), holdfast.ReleaseOnError(), holdfast.Wait(period/2))
 	if errors.Is(err, holdfast.ErrNotAcquired) {
-		return nil // another machine was first
+		return nil // another machine does it, or did
 	}
 	return err
 }
 
-// report is the job. Its context ends if the lock is lost, or the process is told to end.
+// report is the job. Its context ends if the lock is lost, or the process is told to end. With FAIL it fails.
 func report(ctx context.Context, at time.Time) error {
-	fmt.Printf("%s: report of %d\n", cmp.Or(os.Getenv("MACHINE"), "this machine"), at.UnixMilli())
+	machine := cmp.Or(os.Getenv("MACHINE"), "this machine")
+	if os.Getenv("FAIL") != "" {
+		fmt.Printf("%s: no report of %d\n", machine, at.UnixMilli())
+		return errors.New("out of paper")
+	}
+	fmt.Printf("%s: report of %d\n", machine, at.UnixMilli())
 	return ctx.Err()
 }

@@ -51,9 +51,12 @@ type grant struct {
 	one    [1]*Hold // room for the first: most grants have no other
 	tenure *Tenure  // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	token  uint64
-	renew  bool // one of the holds is to be renewed
-	longer bool // the lease may stand for longer than was asked for
-	lease  time.Duration
+
+	renew   bool // one of the holds is to be renewed
+	longer  bool // the lease may stand for longer than was asked for
+	onError bool // atLeast is given up if the work fails
+
+	lease time.Duration
 	// the longest lease that the server was asked for, with or without an answer: it never shortens
 	// one
 	stands    time.Duration
@@ -132,7 +135,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	g.mu.Lock()
 	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
 	g.entry.SetPlaced(false)
-	g.granted, g.atLeast = time.Now(), want.atLeast
+	g.granted, g.atLeast, g.onError = time.Now(), want.atLeast, want.onError
 	g.one[0] = h
 	g.holds = g.one[:]
 	g.mu.Unlock()

@@ -149,7 +149,9 @@ func (s *stand) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
 
 func (s *stand) company() *Client { return nil }
 
-func (s *stand) forgo() { s.forgone = true }
+func (s *stand) forgo(*Hold) { s.forgone = true }
+
+func (s *stand) releasesOnError() bool { return false }
 
 func (s *stand) wanted() <-chan struct{} { return nil }
 

@@ -52,9 +52,11 @@ type possession interface {
 	wanted() <-chan struct{}
 	// company is the client whose commands this one's travel with; nil: they travel alone.
 	company() *Client
-	// forgo is for what is given back before anything has run under it: the lock need not stay taken,
-	// unless the owner has it for another hold too.
-	forgo()
+	// forgo is for what is given back before anything has run under it, or has failed: the lock need not stay taken,
+	// unless the owner has it for another hold than h too.
+	forgo(h *Hold)
+	// releasesOnError reports whether it is to be called where the work failed.
+	releasesOnError() bool
 	// look ends the hold if the deadline has passed.
 	look(h *Hold)
 }
@@ -189,12 +191,17 @@ func (h *Hold) unlock(ctx context.Context, budget remote.SharedBudget) error {
 	return panics.Repanic(h.on.unlock(ctx, budget, h))
 }
 
-// GiveBack is Unlock for a hold that nobody has seen: what was asked for with [HoldAtLeast] is
-// released too.
+// ReleasesOnError reports whether it was asked for with [ReleaseOnError].
+func (h *Hold) ReleasesOnError() bool { return h.check() == nil && h.on.releasesOnError() }
+
+// GiveBack is Unlock for a hold that nobody has seen, or whose work has failed: what was asked for with
+// [HoldAtLeast] is released too.
 func (h *Hold) GiveBack(ctx context.Context) error { return h.giveBack(ctx, remote.SharedBudget{}) }
 
 func (h *Hold) giveBack(ctx context.Context, budget remote.SharedBudget) error {
-	h.on.forgo()
+	if h.check() == nil {
+		h.on.forgo(h)
+	}
 	return h.unlock(ctx, budget)
 }
 

@@ -105,10 +105,15 @@ func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error
 func (j *joined) company() *Client { return nil }
 
 // forgo is for all of them.
-func (j *joined) forgo() {
+func (j *joined) forgo(*Hold) {
 	for _, one := range j.holds {
-		one.on.forgo()
+		one.on.forgo(one)
 	}
+}
+
+// releasesOnError: one that asked for it is enough.
+func (j *joined) releasesOnError() bool {
+	return slices.ContainsFunc(j.holds, func(one *Hold) bool { return one.on.releasesOnError() })
 }
 
 // together is several errors in one line. (The standard library would put them on as many.)

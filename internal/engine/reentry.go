@@ -185,12 +185,19 @@ func (g *grant) wanted() <-chan struct{} {
 func (g *grant) company() *Client { return g.base.Company() }
 
 // forgo is [possession.forgo].
-func (g *grant) forgo() {
+func (g *grant) forgo(h *Hold) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if len(g.holds) <= 1 {
+	if len(g.holds) == 1 && g.holds[0] == h {
 		g.atLeast = 0
 	}
+}
+
+// releasesOnError is [possession.releasesOnError]. What the outermost hold asked for counts.
+func (g *grant) releasesOnError() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.onError
 }
 
 // look ends a hold whose lease is over by the clock.

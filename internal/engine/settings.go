@@ -21,6 +21,7 @@ type Settings struct {
 	keep          time.Duration // for which the lock stays with the client after the last unlock; 0: it does not
 	Replicas      remote.Replicas
 	atLeast       time.Duration // that the lock stays taken; 0: as long as it is held
+	onError       bool          // [Settings.atLeast] is given up if the work fails
 	MasterTimeout time.Duration // of kinds that ask several masters
 	TrustRestarts bool          // of the same
 	strings       bool          // a string at the key is a lock of another library
@@ -70,6 +71,7 @@ func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
 		option string
 	}{
 		{!c.renew, "NoRenewal"}, {!c.handOff, "NoHandoff"}, {c.keep != 0, "Keep"}, {c.atLeast != 0, "HoldAtLeast"},
+		{c.onError, "ReleaseOnError"},
 		{c.Replicas != remote.Replicas{}, "WithReplicas"}, {c.MasterTimeout != 0, "MasterTimeout"}, {c.TrustRestarts, "TrustRestarts"},
 		{c.strings, "RespectStrings"},
 	} {
@@ -143,6 +145,11 @@ func HoldAtLeast(d time.Duration) Option {
 		}
 		c.atLeast = d
 	}
+}
+
+// ReleaseOnError is what users know as holdfast.ReleaseOnError.
+func ReleaseOnError() Option {
+	return func(c *Settings) { c.onError = true }
 }
 
 const minAtLeast = time.Millisecond

@@ -395,6 +395,46 @@ func holdAtLeast(s *subject) {
 	}
 }
 
+// holdAtLeastFails: UnlockNow gives up what is left, and so does Do if it was asked to and its function fails.
+func holdAtLeastFails(s *subject) {
+	c := s.client()
+	l := c.New(s.name, holdfast.HoldAtLeast(time.Hour))
+	h := s.lock(s.Context(), l)
+	inner := s.reenter(h, l)
+	require.NoError(s, inner.UnlockNow(s.Context()), "the owner has it for another hold, too")
+	require.ErrorIs(s, inner.UnlockNow(s.Context()), holdfast.ErrReleased)
+	s.leave(s.reenter(h, l))
+	require.Greater(s, s.state(c).Remaining, time.Hour-patience)
+	require.NoError(s, h.UnlockNow(s.Context()))
+	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrReleased)
+	require.ErrorIs(s, h.UnlockNow(s.Context()), holdfast.ErrReleased)
+	s.free(c)
+
+	h = s.lock(s.Context(), l)
+	inner = s.reenter(h, l)
+	require.NoError(s, inner.Unlock(s.Context()))
+	require.ErrorIs(s, inner.UnlockNow(s.Context()), holdfast.ErrReleased, "and it gives up nothing of the other's")
+	s.unlock(h)
+	require.Greater(s, s.state(c).Remaining, time.Hour-patience)
+
+	bad := errors.New("bad")
+	fails := func(context.Context) error { return bad }
+	s.name += "+"
+	l = c.New(s.name, holdfast.HoldAtLeast(time.Hour))
+	require.ErrorIs(s, holdfast.Do(s.Context(), l, fails, holdfast.ReleaseOnError()), bad)
+	s.free(c)
+	require.Panics(s, func() {
+		_ = holdfast.Do(s.Context(), l, func(context.Context) error { panic("bad") }, holdfast.ReleaseOnError())
+	})
+	s.free(c)
+	require.NoError(s, holdfast.Do(s.Context(), l, func(context.Context) error { return nil }, holdfast.ReleaseOnError()))
+	require.Greater(s, s.state(c).Remaining, time.Hour-patience, "it did not fail")
+
+	s.name += "+"
+	require.ErrorIs(s, holdfast.Do(s.Context(), c.New(s.name, holdfast.HoldAtLeast(time.Hour)), fails), bad)
+	require.Greater(s, s.state(c).Remaining, time.Hour-patience, "it was not asked to")
+}
+
 // holdAtLeastCalled: who is woken by the release has its own lock stay as well.
 func holdAtLeastCalled(s *subject) {
 	a, b := s.client(), s.client()

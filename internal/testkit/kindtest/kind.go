@@ -98,6 +98,7 @@ func Run(t *testing.T, k Kind) {
 		{"Unlock is sent under a cancelled context", cancelledUnlock, false, false},
 		{"the end of a hold is no new grant", underEndedHold, false, false},
 		{"HoldAtLeast leaves the lock taken", holdAtLeast, true, false},
+		{"HoldAtLeast is given up by UnlockNow, and if the work fails", holdAtLeastFails, true, false},
 		{"HoldAtLeast ends", holdAtLeastEnds, true, true},
 		{"HoldAtLeast ends, and whoever waits has the lock soon", holdAtLeastSoon, true, true},
 		{"HoldAtLeast is also for who was woken", holdAtLeastCalled, true, false},
