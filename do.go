@@ -2,6 +2,7 @@ package holdfast
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -30,7 +31,7 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 		if failed && (*engine.Hold)(hold).ReleasesOnError() {
 			unlock = hold.UnlockNow
 		}
-		err = together(err, unlock(ctx))
+		err = outcome(err, unlock(ctx))
 	}()
 	err = fn(hold.Context())
 	failed = err != nil
@@ -38,6 +39,17 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 }
 
 var errNoLocker = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)
+
+// outcome joins the errors of a function and of the unlock after it. A loss that the function has reported is not told
+// twice.
+func outcome(err, unlock error) error {
+	var e *Error
+	if errors.Is(err, ErrLost) && errors.As(unlock, &e) && errors.Is(unlock, ErrLost) && !errors.Is(unlock, ErrUncertain) &&
+		!errors.Is(unlock, ErrUnavailable) {
+		return &Error{Op: e.Op, Kind: e.Kind, Name: e.Name, Err: err}
+	}
+	return together(err, unlock)
+}
 
 // together joins two errors on one line. Either may be nil.
 func together(one, other error) error {

@@ -3,6 +3,7 @@ package rlock_test
 import (
 	"context"
 	"errors"
+	"math"
 	"testing"
 	"time"
 
@@ -145,6 +146,8 @@ func TestKeepRefused(t *testing.T) {
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, "Keep is ")
 	}
+	_, err := rlock.New(c, "a", holdfast.Keep(math.MaxInt64)).Lock(t.Context())
+	require.ErrorContains(t, err, "use at most 2562047h47m16.853775807s")
 }
 
 // kept is a lock that a client keeps, and a client beside that.

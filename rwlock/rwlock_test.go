@@ -176,6 +176,24 @@ func TestDowngrade(t *testing.T) {
 	unlock(t, r1, r2)
 }
 
+// TestHintBehindAnOwnRead: a caller who reads and writes under a plain context is told to unlock the read, and not to
+// write under its context, which is refused.
+func TestHintBehindAnOwnRead(t *testing.T) {
+	m := newLab(t).process(nil)
+	read := take(t.Context(), t, m.RLock)
+	_, err := m.TryLock(t.Context())
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, "the holder is of this client and reads")
+	require.NotContains(t, err.Error(), "lock under hold.Context()")
+	unlock(t, read)
+	write := take(t.Context(), t, m.Lock)
+	_, err = m.TryLock(t.Context())
+	require.ErrorContains(t, err, "lock under hold.Context()")
+	_, err = m.TryRLock(t.Context())
+	require.ErrorContains(t, err, "lock under hold.Context()")
+	unlock(t, write)
+}
+
 // Of what the writer reads nothing cuts its lease to write, and nothing stops its renewal.
 func TestReadsOfTheWriter(t *testing.T) {
 	l := newLab(t)

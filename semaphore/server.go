@@ -3,6 +3,7 @@ package semaphore
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -50,7 +51,15 @@ func (b *backend) Explain(err error) error {
 			"choose another name", printable.Name(k.Name), printable.Name(k.Ends), printable.Name(k.Token), printable.Name(k.Queue),
 			printable.Name(k.Places), printable.Name(k.Wants)), err)
 	case lua.IsError(err, "HOLDFAST_PERMITS"):
-		return errs.Both(errs.ErrInvalid, errs.Both(errors.New("ask for fewer, or raise their number with SetPermits"), err))
+		return errs.Both(errs.ErrInvalid, errs.Both(errors.New("ask for fewer, or raise their number with SetPermits"), tooMany{err}))
 	}
 	return b.Backend.Explain(err)
 }
+
+// tooMany is the server's refusal without the word by which it is told from other errors.
+type tooMany struct{ error }
+
+// Error reads like "4 permits were asked for, and the semaphore calls has 3".
+func (e tooMany) Error() string { return strings.TrimPrefix(e.error.Error(), "HOLDFAST_PERMITS ") }
+
+func (e tooMany) Unwrap() error { return e.error }

@@ -74,12 +74,12 @@ type kindConfig struct {
 func (c *kindConfig) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.kindName, "kind", lockKinds[0].name, "`KIND` of lock; see above")
-	f.IntVar(&c.permits, "permits", 0, "of a semaphore: how many there are, where the server does not know yet (required)")
+	f.IntVar(&c.permits, "permits", 0, "of a semaphore: how many there are, where the server does not know yet (required with --kind semaphore)")
 	f.IntVar(&c.take, "take", 1, "of a semaphore: how many of them CMD needs")
 	host, _ := os.Hostname() // without it the leader says nothing of itself
 	f.StringVar(&c.value, "value", host, "of an election: what others are told of the leader")
 	f.Lookup("value").DefValue = "the name of this machine"
-	f.StringArrayVar(&c.also, "also", nil, "of a multilock: the `NAME` of one more lock; may be given several times (required)")
+	f.StringArrayVar(&c.also, "also", nil, "of a multilock: the `NAME` of one more lock; may be given several times (required with --kind multilock)")
 	names := make([]string, len(lockKinds))
 	for i, k := range lockKinds {
 		names[i] = cobra.CompletionWithDesc(k.name, k.about)

@@ -50,7 +50,7 @@ func sizedTable(out io.Writer, width int, masters bool) *table {
 
 func (t *table) add(l *inspect.Lock) error {
 	if t.locks == 0 {
-		if err := t.row(bold, "NAME", "KIND", "OWNER", "SINCE", "LEFT", "WAIT", "TOKEN", ""); err != nil {
+		if err := t.row(bold, "NAME", "KIND", "OWNER", "HELD", "LEFT", "WAIT", "TOKEN", ""); err != nil {
 			return err
 		}
 	}

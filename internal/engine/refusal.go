@@ -137,8 +137,11 @@ func (r *notAcquired) Error() string {
 
 // hintFor is for the caller who waited for an owner of its own client.
 func (b *Lock) hintFor(owner string) string {
-	if other := b.Client.dogs.kindOf(b.Key.Name, owner); other != "" && other != b.Key.Kind {
+	switch other, side := b.Client.dogs.kindOf(b.Key.Name, owner); {
+	case other != "" && other != b.Key.Kind:
 		return waitwatch.OtherKind(other)
+	case other != "" && side != b.Key.Side && b.upgradeError() != nil:
+		return "the holder is of this client and reads: if this code path is that reader, unlock that hold first, because a read hold does not become a write hold"
 	}
 	return b.ownHint()
 }

@@ -116,8 +116,11 @@ func NoHandoff() Option {
 // Keep is what users know as holdfast.Keep.
 func Keep(d time.Duration) Option {
 	return func(c *Settings) {
-		if d < 0 || d > maxLease {
+		switch {
+		case d < 0:
 			c.Refuse(errs.Invalid("Keep is %v; use a positive duration, such as 1s, or 0 to keep nothing", d))
+		case d > maxLease:
+			c.Refuse(errs.Invalid("Keep is %v; use at most %v, such as 1s", d, maxLease))
 		}
 		c.keep = d
 	}

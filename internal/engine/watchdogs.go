@@ -117,14 +117,15 @@ func (w *watchdogs) held(names map[string]bool, visit func(name, owner string, g
 	}
 }
 
-// kindOf is the kind of lock by which an owner holds a name; empty if it does not. It goes through all that is held.
-func (w *watchdogs) kindOf(name, owner string) (kind string) {
+// kindOf is the kind of lock by which an owner holds a name, and the side; empty if it does not. It goes through all
+// that is held.
+func (w *watchdogs) kindOf(name, owner string) (kind, side string) {
 	w.each(func(o watchdog.Owner) {
 		if key, id := o.(leased).of(); key.Name == name && id == owner {
-			kind = key.Kind
+			kind, side = key.Kind, key.Side
 		}
 	})
-	return kind
+	return kind, side
 }
 
 // describe is for [notify.Notifier.Renewals].
