@@ -30,7 +30,7 @@ import (
 var floors = []string{
 	"acquire close release",
 	"reentry view",
-	"joined state",
+	"joined state text",
 	"place",
 	"attempt oneserver",
 	"handoff refusal",

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastweb"
@@ -52,6 +53,7 @@ func TestListOfAllKinds(t *testing.T) {
 	_, err = latch.New(one, "gate").Set(ctx, 3)
 	require.NoError(t, err)
 	held(t, rdb, "stuck")
+	require.NoError(t, kindtest.Lock(t, rlock.New(one, "done"), holdfast.HoldAtLeast(time.Hour)).Unlock(ctx))
 	require.NoError(t, rdb.Set(ctx, keys.Label(one.ID()), "web-7, build 12", time.Hour).Err())
 
 	page := newPage(t, rdb, quick(holdfastweb.Options{Logger: log.Logger(), Title: "Locks of <staging>"}))
@@ -64,9 +66,9 @@ func TestListOfAllKinds(t *testing.T) {
 	require.Equal(t, "stuck", rowsOf(a)[0], "what looks wrong is the first")
 	require.Equal(t, "fair", rowsOf(a)[1], "then what is waited for")
 	rest := slices.DeleteFunc(rowsOf(a), func(name string) bool { return name == "gate" })
-	require.ElementsMatch(t, []string{"plain", "fair", "rw", "permits", "leader", "stuck"}, rest)
+	require.ElementsMatch(t, []string{"plain", "fair", "rw", "permits", "leader", "stuck", "done"}, rest)
 	for _, says := range []string{
-		"Locks of &lt;staging&gt;", `<span class="flag">no-end</span>`, "web-7, build 12", one.ID()[:8] + ":", "and 1 more", "2 permits",
+		"Locks of &lt;staging&gt;", `<span class="flag">no-end</span>`, "web-7, build 12", one.ID()[:8] + ":", "and 1 more", "2 permits", "has unlocked; it stays taken",
 		fmt.Sprint(h.Token()), `<td role="cell" class="kind" data-label="kind">election</td>`, "no end",
 	} {
 		require.Contains(t, a.body, says)

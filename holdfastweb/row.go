@@ -87,6 +87,8 @@ func holders(l *inspect.Lock) (holder, its, more string) {
 		holder, its = shown(first.Label, 48), holder
 	}
 	switch n := len(l.Holders) - 1; {
+	case first.Left:
+		more = "has unlocked; it stays taken"
 	case l.More && n > 0:
 		more = fmt.Sprintf("and %d more or so", n)
 	case n > 0:

@@ -136,6 +136,19 @@ func TestUnlock(t *testing.T) {
 	require.Equal(t, exitFree, code)
 }
 
+// TestUnlockedIsMarked: a lock that stays taken without a holder says so in the list.
+func TestUnlockedIsMarked(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	c := kindtest.NewClient(t, srv.Client(t), nil)
+	require.NoError(t, kindtest.Lock(t, rlock.New(c, "done"), holdfast.HoldAtLeast(time.Hour)).Unlock(t.Context()))
+	kindtest.Lock(t, rlock.New(c, "held"), holdfast.HoldAtLeast(time.Hour))
+	code, stdout, stderr := ask(srv, "ls")
+	require.Zero(t, code, stderr)
+	require.Regexp(t, `(?m)^done .* unlocked$`, stdout)
+	require.NotRegexp(t, `(?m)^held .* unlocked$`, stdout)
+}
+
 // TestLongNames: a name that is too long for a new lock can still be looked at and freed.
 func TestLongNames(t *testing.T) {
 	t.Parallel()

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -58,12 +59,9 @@ func (t *table) add(l *inspect.Lock) error {
 	if l.Waiters > 0 {
 		t.waits++
 	}
-	var note []string
-	for _, p := range l.Problems {
-		note = append(note, string(p.Trouble))
-	}
+	note := notes(l)
 	colour := ""
-	if len(note) > 0 {
+	if len(l.Problems) > 0 {
 		t.bad++
 		colour = yellow
 	}
@@ -71,6 +69,17 @@ func (t *table) add(l *inspect.Lock) error {
 		note = append(note, "at "+l.Server)
 	}
 	return t.row(colour, t.cut(visible(l.Name), t.name-1), string(l.Kind), t.owner(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
+}
+
+// notes are what is to be said of a lock in a word each: what looks wrong, and that nobody works under it any more.
+func notes(l *inspect.Lock) (all []string) {
+	if slices.ContainsFunc(l.Holders, func(h inspect.Holder) bool { return h.Left }) {
+		all = append(all, "unlocked")
+	}
+	for _, p := range l.Problems {
+		all = append(all, string(p.Trouble))
+	}
+	return all
 }
 
 func (t *table) row(colour, name, kind, owner, since, left, wait, token, note string) error {

@@ -32,11 +32,7 @@ var topColumns = []column{
 	{"TOKEN", "", tokenWidth, 150, true, func(_ *topModel, r *live.Row) string { return tokenOf(&r.Lock) }},
 	{"SEEN", "", 7, 110, true, func(m *topModel, r *live.Row) string { return short(max(m.now.Sub(r.Seen), 0)) }},
 	{"PROBLEMS", "problems", noteWidth, 130, false, func(_ *topModel, r *live.Row) string {
-		var all []string
-		for _, p := range r.Lock.Problems {
-			all = append(all, string(p.Trouble))
-		}
-		return strings.Join(all, ",")
+		return strings.Join(notes(&r.Lock), ",")
 	}},
 }
 

@@ -224,14 +224,6 @@ func (c *Client) overdue() time.Duration {
 // DefaultLease is that of the client's options.
 func (c *Client) DefaultLease() time.Duration { return c.opts.Lease }
 
-// Label is that of the client's options; empty for a nil client.
-func (c *Client) Label() string {
-	if c == nil {
-		return ""
-	}
-	return c.opts.Label
-}
-
 // Prefix is what the client puts in front of names, see [Client.InRedis].
 func (c *Client) Prefix() string { return c.opts.Prefix }
 

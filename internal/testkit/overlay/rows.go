@@ -76,7 +76,7 @@ internal/engine/handoff.go
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.notice.TellLater(h.ending(sinceStart(), reason, nil))
-	Forgo: «if !OFF { »h.on.forgo()« }»
+	Forgo: «if !OFF { »h.on.forgo(h)« }»
 	Glance: if «OFF || »c.Context.Err() != nil {
 internal/engine/idle.go
 	KeptCalled: func (k *idleLease) Message(string) {« if OFF { return };»
