@@ -4,52 +4,58 @@
 // Any number of owners may hold the lock to read, or one to write. The comment of package holdfast
 // says what every kind of lock promises. Beyond that:
 //
-//   - The owner that writes may also read, and may go on reading after it has stopped to write.
-//     Take both holds under one context of [holdfast.WithOwner], because the context of a hold ends
-//     with that hold.
-//   - An owner that reads and wants to write would wait for itself. Lock returns [ErrUpgrade] at
+//   - The owner that writes may also read, and may go on reading after it has stopped writing. Take
+//     both holds under one context of [holdfast.WithOwner], because the context of a hold ends with
+//     that hold.
+//   - An owner that reads and wants to write would wait for itself, so Lock returns [ErrUpgrade] at
 //     once. Unlock the read hold first, and read again under the write hold.
-//   - A writer that waits holds back new readers: those that come after it wait too, except those
-//     that re-enter. A read of its own owner is granted together with the write. A reader lets at most one waiting writer go first, and then competes with
-//     writers as those who wait for an rlock do. A writer that stops waiting lets the readers in at
-//     once; one that died does so within five seconds.
-//   - All readers that wait are woken together.
-//   - Callers who stop waiting do not delay those of the same client who stay: who waits without a limit is granted
-//     the lock before those of its client who came after it (readers: together with them), however many come and go.
-//   - Each reader has a lease of its own, which its client renews. A writer waits for no reader whose
-//     lease has ended. Redisson's clients renew the hash and leave the fields of dead readers in it.
+//   - A waiting writer holds back new readers: readers that come after it wait too, unless they
+//     re-enter. The server grants a read of the writer's own owner together with the write. A
+//     reader lets at most one waiting writer go first. After that it competes with writers as
+//     waiters for an rlock compete. A writer that stops waiting lets the readers in at once. A
+//     writer that dies does so within five seconds.
+//   - All waiting readers wake together.
+//   - Callers that stop waiting do not delay other callers of their client, however many come and
+//     go. A caller that waits without a limit gets the lock before later callers of its client, or
+//     together with them if they read.
+//   - Each reader has a lease of its own, which its client renews. A writer does not wait for a
+//     reader whose lease has ended. Redisson's clients renew the hash and leave the fields of dead
+//     readers in it.
 //   - A write has a fencing token greater than every one before. The token of a read is that of the
-//     last write: so a store that checks tokens refuses what was read before a write that it has
+//     last write. So a store that checks tokens refuses what was read before a write that it has
 //     seen.
 //
 // # Not promised
 //
 //   - An order among writers of different processes, or with Redisson's writers. Within a process
-//     writers are served first come, first served. A client that locks again without a pause is ahead of those who hear
-//     of its release: beside one that held the lock for 20 ms at a time, a writer on the same machine was passed by 2
-//     writes in half of the cases and by 22 once, and one that was 2 ms away by 33 and by 75. A pause of 5 ms between
-//     unlock and lock left one at most. Use a fairlock where that matters.
-//   - That Redisson's readers wait for a writer. They do not know of waiting writers, and with enough
-//     of them no writer ever gets in.
-//   - That a reader gets in among many writers within so many writes: nothing holds writers back for
-//     readers that wait. Beside 8 goroutines of 2 clients that wrote all the time, half of the reads
-//     were passed by 3 to 26 writes, depending on how far away the reader was, and one by 210; none
+//     writers are served first come, first served. A client that locks again without a pause is
+//     ahead of the clients that have yet to learn of its release. This was measured beside a client
+//     that held the lock for 20 ms at a time. A writer on the same machine was passed by a median
+//     of 2 writes and at most 22, and a writer 2 ms away by a median of 33 and at most 75. With a
+//     pause of 5 ms between unlock and lock it was at most one. Use a fairlock where that matters.
+//   - That Redisson's readers wait for a writer. They do not know of waiting writers, and if there
+//     are enough of them no writer ever gets in.
+//   - That a reader gets in within a certain number of writes. Nothing holds writers back for
+//     waiting readers. Beside 8 goroutines of 2 clients that wrote all the time, half of the reads
+//     were passed by 3 to 26 writes, depending on how far away the reader was, and one by 210. None
 //     waited for longer than two seconds.
-//   - That readers of this library and of Redisson outlive each other's leases: a renewal of
-//     Redisson's sets the end of the whole lock to its lockWatchdogTimeout. Where its readers share
+//   - That readers of this library and of Redisson outlive each other's leases. A renewal of
+//     Redisson's sets the end of the whole lock to its lockWatchdogTimeout. If its readers share
 //     the lock, the lease must not be longer than that. Both are 30 seconds by default.
-//   - That a reader of Redisson's is let in as soon as an owner that reads on has stopped to write
-//     and its time of [holdfast.HoldAtLeast] is over: it may wait until that owner renews its lease.
-//   - That a writer notices within a moment that the last reader has died. It looks every two
-//     seconds, and when the longest lease that it was told of has ended. Of more than 256 readers it
-//     does not look at each lease: it waits until the lock ends as a whole. So it does on a server that
-//     refuses scripts the keys that they do not declare, since others' leases cannot be declared.
+//   - That a reader of Redisson's gets in as soon as an owner that still reads has stopped writing
+//     and its time of [holdfast.HoldAtLeast] is over. The reader may wait until that owner renews
+//     its lease.
+//   - That a writer notices at once that the last reader has died. It asks every two seconds, and
+//     when the longest lease that it knows of ends. If there are more than 256 readers, the server
+//     does not check each lease, and the writer waits until the lock ends as a whole. The same
+//     holds for a server that refuses scripts the keys that they do not declare, since others'
+//     leases cannot be declared.
 //
 // # Cost
 //
-// Lock, RLock and Unlock of a free lock send one script each. The lock is not handed off within the
-// process: each reader and each writer is granted it by the server. If somebody waits, the Unlock
-// of a reader looks at the others, up to 256 of them.
+// Lock, RLock and Unlock of a free lock send one script each. The client does not hand the lock
+// off: the server grants it to each reader and each writer. If somebody waits, the Unlock of a
+// reader checks the other readers, up to 256 of them.
 package rwlock
 
 import (
@@ -61,8 +67,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// ErrUpgrade says that the owner reads and wants to write: it would wait for itself. Lock says so
-// at once, or when the owner is granted a read while it waits.
+// ErrUpgrade says that the owner reads and wants to write, so that it would wait for itself. Lock
+// returns it at once, or when the owner is granted a read during the wait.
 var ErrUpgrade = errors.New("this owner holds the lock to read, so to write it would wait for itself; unlock the read hold first, " +
 	"or write first and read under the write hold's context")
 
@@ -77,8 +83,8 @@ type RWMutex struct {
 var _ holdfast.Locker = (*RWMutex)(nil)
 
 // New makes the lock called name on a client. opts are defaults for each acquisition, to read and to
-// write. [holdfast.Keep] is refused, and [holdfast.HoldAtLeast] for readers. New sends nothing. For an invalid
-// name, option or client, the first operation returns the error.
+// write. [holdfast.Keep] is refused, and so is [holdfast.HoldAtLeast] for readers. New sends nothing.
+// For an invalid name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
@@ -101,7 +107,7 @@ func (m *RWMutex) Name() string {
 //
 // Errors:
 //   - [ErrUpgrade] if the owner reads and does not write;
-//   - [holdfast.ErrNotAcquired] if the wait was over first and others have the lock;
+//   - [holdfast.ErrNotAcquired] if the wait ended first and others have the lock;
 //   - [holdfast.ErrUnavailable] if Redis did not say who has it;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
@@ -109,8 +115,8 @@ func (m *RWMutex) Name() string {
 //   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
 //   - otherwise an error of Redis.
 //
-// With the second and the third, errors.Is is true for the cause of the context too. After any error
-// the lock is not held, and a grant that the server may have made is given back.
+// With the second and the third, errors.Is is also true for the cause of the context. After any error
+// the caller does not hold the lock, and the client releases a grant that the server may have made.
 func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("lock"); err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func (m *RWMutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.
 }
 
 // TryLock is Lock without waiting. If anybody else reads or writes, TryLock returns
-// [holdfast.ErrNotAcquired] at once. It may overtake writers that wait, and keeps no reader out.
+// [holdfast.ErrNotAcquired] at once. It may overtake waiting writers, and keeps no reader out.
 func (m *RWMutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := m.check("try"); err != nil {
 		return nil, err

@@ -13,17 +13,17 @@ import (
 
 // State is a lock as the server sees it at one moment.
 type State struct {
-	Writing bool // somebody writes; else all holders read
-	// Holders are those who have the lock, in no order: the one who writes, or all who read. Readers
-	// whose leases have ended are not among them, also while the server still has their fields. An
-	// owner that writes and reads is there once, as the one who writes.
+	Writing bool // an owner writes; otherwise all holders read
+	// Holders are those who have the lock, in no order: the writer, or all readers. Readers whose
+	// leases have ended are left out, even while the server still has their fields. An owner that
+	// writes and reads appears once, as the writer.
 	Holders []holdfast.Holder
 	Token   uint64 // of the last write; 0: none known
 	Waiters int    // writers of this library that wait, one for each client at most
 }
 
-// State asks the server who holds the lock, in one round trip. A hash of more than 1024 holders is
-// an error, and so is a key that is no read-write lock.
+// State asks the server who holds the lock, in one round trip. These are errors: a hash of more
+// than 1024 holders, and a key that is not a read-write lock.
 func (m *RWMutex) State(ctx context.Context) (State, error) {
 	if err := m.check("state"); err != nil {
 		return State{}, err
@@ -57,15 +57,16 @@ func (m *RWMutex) ask(ctx context.Context) (remote.Outcome, error) {
 	return m.write.Query(ctx, engine.Reads, func(string) lua.Call { return m.protocol.State() })
 }
 
-// ForceUnlock frees the lock of the one who writes, or of all who read, and wakes the waiters. It
-// reports whether there was a holder: one of [State.Holders]. What the writer reads at the same time stays. Use it for
-// holders that are known to be dead: only fencing tokens protect from one that is alive, which works
-// on until it learns of its loss, at its next renewal.
+// ForceUnlock frees the lock of the writer, or of all readers, and wakes the waiters. It reports
+// whether there was a holder: one of [State.Holders]. A read hold of the writer's owner stays. Use
+// ForceUnlock for holders that are known to be dead. A holder that is still alive works on until it
+// learns of its loss, at its next renewal. Only fencing tokens protect from that.
 //
-// ForceUnlock asks who holds the lock, and frees it of these. So it never forces out those who come
-// next, even if a reply is lost and the release is sent again. There is one exception: an owner that
-// has unlocked and locked again between the two has the same name, and is forced out of its new hold.
-// Of more than 1024 holders ForceUnlock frees none, and returns the error of [RWMutex.State].
+// ForceUnlock asks who holds the lock and then releases the holds of these owners. So it never
+// forces out the next holders, even if a reply is lost and the client sends the release again.
+// There is one exception: an owner that unlocks and locks again between the two steps has the same
+// name, and loses its new hold. With more than 1024 holders ForceUnlock frees none, and returns the
+// error of [RWMutex.State].
 func (m *RWMutex) ForceUnlock(ctx context.Context) (bool, error) {
 	if err := m.check("force unlock"); err != nil {
 		return false, err

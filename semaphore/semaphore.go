@@ -4,50 +4,52 @@
 //	calls := semaphore.New(client, "partner-api", 8) // eight calls at a time, in all processes
 //	hold, err := calls.Lock(ctx)
 //
-// The comment of package holdfast says what every kind of lock promises, for what an owner holds.
-// Beyond that:
+// The comment of package holdfast says what every kind of lock promises. It holds for the permits
+// of an owner. Beyond that:
 //
-//   - No more permits are out than the semaphore has, unless [Semaphore.SetPermits] has made them
-//     fewer.
-//   - A hold has all the permits that were asked for, or there is no hold. Its lease is renewed; if its
-//     process dies, the permits come back by themselves when the lease ends.
-//   - Permits are granted in the order of arrival, over all processes of this library. Nobody is
-//     granted any while somebody waits who came before, so who wants many is not starved by those who
-//     want one. This also holds for TryLock and TryAcquire, which are refused while others wait. See
-//     package fairlock for what places in the queue are worth when a client is out of reach.
-//   - The clock is the server's.
+//   - No more permits are out than the semaphore has, unless [Semaphore.SetPermits] has reduced
+//     their number.
+//   - A hold has all the permits that its caller asked for, or there is no hold. The client renews
+//     its lease. If the process dies, the permits come back by themselves when the lease ends.
+//   - The server grants permits in the order of arrival, over all processes of this library. A
+//     request waits for every earlier request, so requests for few permits do not overtake requests
+//     for many. This also holds for TryLock and TryAcquire, which are refused while others wait.
+//     Package fairlock says what becomes of a place in the queue when its client is out of reach.
+//   - Leases end by the server's clock.
 //
-// Each hold is an owner of its own: nothing is re-entered, and a goroutine that waits for permits
-// while it holds all of them waits for itself.
+// Each hold is an owner of its own, so nothing is re-entered. A goroutine that holds all permits
+// and waits for more waits for itself.
 //
 // # How many there are
 //
-// The number that [New] takes counts where the server knows of none yet. After that the server's
+// The number passed to [New] counts only if the server knows of none yet. After that the server's
 // number counts, until [Semaphore.SetPermits] changes it, so give the same number everywhere. The
-// server remembers it for 30 days after the last grant by this library. Where the number is
-// Redisson's, it does so for ever.
+// server remembers the number for 30 days after the last grant by this library. It keeps a number
+// that Redisson set for ever.
 //
 // # Not promised
 //
-//   - An order between clients of this library and of Redisson's. Redisson's take what is free at the
-//     moment, whoever waits. Nor are their leases renewed, and their ends are counted by the clocks of
-//     their machines.
-//   - That a permit which Redisson's client gives back is noticed at once. It mostly is, because
-//     waiters listen to them where they are seen to have permits; else it takes a second.
-//   - That permits which are out are known again when the server forgets the key that they stand in
-//     (it evicts keys, or somebody deletes it). Their holders are told at the next renewal, and there
-//     are so many fewer, until [Semaphore.SetPermits] says how many there are. There are never more.
-//   - Protection by fencing tokens. Each hold has one that is greater than all before it, but the
-//     holders of other permits have theirs, too.
+//   - An order between clients of this library and of Redisson's. Redisson's clients take the
+//     permits that are free at the moment, whoever waits. They do not renew their leases, and the
+//     ends of these leases are counted by the clocks of their machines.
+//   - That the client notices at once when a client of Redisson's gives a permit back. It mostly
+//     does, because waiters listen to Redisson's clients if these have permits. Otherwise it takes
+//     a second.
+//   - That the server knows which permits are out after it has lost the semaphore's key (it evicts
+//     keys, or somebody deletes the key). The holders of these permits learn of the loss at their
+//     next renewal. The semaphore has that many permits fewer until [Semaphore.SetPermits] sets the
+//     number. It never has more.
+//   - Protection by fencing tokens. Each hold has a token that is greater than all before it, but
+//     so have the holders of other permits.
 //
 // # Cost
 //
-// A grant is one script, also if it has to be waited for, and so is a release. The first waiter of a
-// client sends one more. What a script does grows with the permits of the hold that it is for, and
-// not with those of others: to acquire or renew a thousand keeps the server busy for about 1.5 ms. So
-// a hold has at most 10 000. Who needs more takes several holds, or counts in larger units.
+// A grant takes one script, even after a wait, and so does a release. The first waiter of a client
+// sends one more. The work of a script grows with the permits of its own hold, and not with those
+// of others: to acquire or renew a thousand permits keeps the server busy for about 1.5 ms. So a
+// hold has at most 10 000. If you need more, take several holds, or count in larger units.
 //
-// What callers cost who leave is in the comment of package fairlock.
+// Package fairlock says what callers that stop waiting cost.
 package semaphore
 
 import (
@@ -80,8 +82,8 @@ const maxPermits = math.MaxInt32
 // maxAtOnce is how many permits one hold has at most: see Cost in the package comment.
 const maxAtOnce = 10_000
 
-// New makes the semaphore called name on a client. permits is how many there are where the server
-// knows of none yet, at least 1. opts are defaults for each acquisition. [holdfast.Keep] and
+// New makes the semaphore called name on a client. permits is the number of permits, at least 1, if
+// the server knows of none yet. opts are defaults for each acquisition. [holdfast.Keep] and
 // [holdfast.HoldAtLeast] are refused. New sends nothing. For an invalid name, number, option or
 // client, the first operation returns the error.
 //
@@ -127,17 +129,17 @@ func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*hold
 // the wait, and so does [holdfast.Wait].
 //
 // Errors:
-//   - [holdfast.ErrNotAcquired] if the wait was over first;
-//   - [holdfast.ErrUnavailable] if Redis did not say who has the permits. Who has a place in the queue
-//     and hears nothing keeps it, and waits on: see package fairlock;
+//   - [holdfast.ErrNotAcquired] if the wait ended first;
+//   - [holdfast.ErrUnavailable] if Redis did not say who has the permits. A waiter with a place in
+//     the queue keeps it while Redis is silent, and waits on: see package fairlock;
 //   - [holdfast.ErrClosed] if the client was closed;
-//   - [holdfast.ErrInvalid] for a bad argument, and if the semaphore does not have so many permits, or
+//   - [holdfast.ErrInvalid] for a bad argument, and if the semaphore has fewer than n permits, or
 //     comes to have fewer while Acquire waits;
 //   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
 //   - otherwise an error of Redis.
 //
-// With the first two, errors.Is is true for the cause of the context too. After any error nothing is
-// held, and permits that the server may have granted are given back.
+// With the first two, errors.Is is also true for the cause of the context. After any error the
+// caller holds nothing, and the client gives back permits that the server may have granted.
 func (s *Semaphore) Acquire(ctx context.Context, n int, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	return s.acquire(ctx, "acquire", s.lock, n, opts)
 }
@@ -175,10 +177,10 @@ func (s *Semaphore) acquire(ctx context.Context, op string, lock locking, n int,
 	return (*holdfast.Hold)(h), s.fail(op, err)
 }
 
-// SetPermits sets how many permits there are, at least 1, for all processes. Those that are out stay
-// out, also if there are more of them: then nothing is granted until enough of them have come back.
-// Waiters who want more than there are get an error. A repeat of a call that got no answer changes
-// nothing, also if another call was made since.
+// SetPermits sets the number of permits, at least 1, for all processes. Permits that are out stay
+// out. If more are out than there are, the server grants none until enough of them have come back.
+// Waiters that want more permits than there are get an error. A repeat of a call that got no answer
+// changes nothing, even if another call was made since.
 func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 	const op = "set permits"
 	if err := s.check(op); err != nil {

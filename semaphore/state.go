@@ -15,16 +15,17 @@ import (
 // State is a semaphore as the server sees it at one moment.
 type State struct {
 	Permits int // how many there are
-	// Free is how many of them are not out. It is negative if more are out than there are.
+	// Free is the number of permits that are not out. It is negative if more are out than there
+	// are.
 	Free    int
-	Waiters int // who wait, of this library
-	// Holders are those who have permits, in no order. Count is how many. The owner of a permit of
-	// Redisson's, which has no owner, is the permit's id in hexadecimal digits. What remains of a lease
-	// without an end is the longest Duration, 292 years.
+	Waiters int // calls of this library that wait
+	// Holders are those that have permits, in no order. Count is the number of their permits. The
+	// owner of a permit of Redisson's, which has no owner, is the permit's id in hexadecimal
+	// digits. Remaining of a lease without an end is the longest Duration, 292 years.
 	//
-	// They are told of 1024 permits at most, those whose leases end first: more would keep the server
-	// busy. Permits - Free is how many are out. If the counts come to less, the rest is not told, and
-	// one of the holders may have some of it.
+	// Holders covers at most 1024 permits, those whose leases end first: more would keep the server
+	// busy. Permits - Free is the number of permits that are out. If the counts add up to less,
+	// Holders leaves out the rest, and one of the holders may have some of it.
 	Holders []holdfast.Holder
 }
 
