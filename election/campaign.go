@@ -46,27 +46,27 @@ func (e *Election) leadsIn(ctx context.Context) bool {
 }
 
 // Campaign waits until this candidate leads, and returns the hold of its leadership. Hold.Unlock
-// resigns. Hold.Context is for the leader's work: it ends when the leadership does. value is what
-// [Election.Leader] and [Election.Observe] tell others of the leader, such as its address; at most
-// 64 KiB. It may be empty.
+// resigns. Hold.Context is for the leader's work: it ends when the leadership does.
+// [Election.Leader] and [Election.Observe] report value to others, such as the address of the
+// leader. value has at most 64 KiB, and may be empty.
 //
-// Each campaign is a candidate of its own, also under a context with an owner. opts are those of a
-// lock. The context bounds the wait, and so does [holdfast.Wait]. Who gives up is no candidate any
-// more.
+// Each campaign is a candidate of its own, even under a context with an owner. opts are those of a
+// lock. The context bounds the wait, and so does [holdfast.Wait]. A campaign that returns an error
+// is no longer a candidate.
 //
 // Errors:
-//   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else leads;
+//   - [holdfast.ErrNotAcquired] if the wait ended first and somebody else leads;
 //   - [holdfast.ErrUnavailable] if Redis did not say who leads, or did not answer when the leader
 //     announced itself;
 //   - [holdfast.ErrLost] if the leadership ended before it was announced;
 //   - [holdfast.ErrClosed] if the client was closed;
-//   - [holdfast.ErrInvalid] for a bad argument, and for a context of a leader of this election, which
-//     would wait for itself;
+//   - [holdfast.ErrInvalid] for a bad argument, and for a context of a leader of this election,
+//     which would wait for itself;
 //   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
 //   - otherwise an error of Redis.
 //
-// With the first two, errors.Is is true for the cause of the context too. After any error this
-// candidate does not lead: a leadership that it may have won is given back.
+// With the first two, errors.Is is also true for the cause of the context. After any error this
+// candidate does not lead: it gives back a leadership that it may have won.
 func (e *Election) Campaign(ctx context.Context, value string, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	if err := e.check("campaign"); err != nil {
 		return nil, err

@@ -5,57 +5,59 @@
 //		return bill(ctx) // ends when the leadership does
 //	})
 //
-// The comment of package holdfast says what every lock promises; a leadership is a hold of a fair
-// lock, with all that follows from it. In addition:
+// A leadership is a hold of a fair lock, with all that follows from that. The comment of package
+// holdfast says what every lock promises. In addition:
 //
 //   - One leader. The context under which a leader works ends before anybody else may lead.
-//     [Election.Run] waits for the function to return before it resigns or campaigns again. So no two
-//     calls of one Run are ever under way.
-//   - A leader is told. When its leadership is lost, its context ends: as soon as Redis says so, at
-//     its next renewal, or by the local clock if Redis is silent.
-//   - Nobody sleeps for ever. A candidate keeps its place in the queue by a poll, once a second or
-//     once in five, and takes a new place if the server has lost it.
-//   - Candidates lead in the order in which they came, as waiters of package fairlock are served. When
-//     a leader resigns, the server hands the leadership to the first of them in the same step, and
-//     tells it by a message. It leads when it has announced itself, a round trip later. When a leader
-//     dies, the first candidate leads when its lease has ended, not before; a poll that is due at that
-//     moment finds it.
-//   - Observers learn of every change that lasts. They are told by messages, and look at the server
-//     once more after each subscription, so also after one that was interrupted. Nobody announces
-//     that a lease has ended, so they look again when the leader's would have. While nobody leads they
-//     look once in a lease of their client ([holdfast.Options.Lease]), in case a message was lost on a
-//     connection that stands, as on the bus of a cluster. Without such a connection they look once a
-//     second. No other poll is sent.
+//     [Election.Run] waits for the function to return before it resigns or campaigns again. So two
+//     calls of one Run are never under way at the same time.
+//   - A leader learns of its loss. Its context ends as soon as Redis reports the loss, which is at
+//     the next renewal at the latest. If Redis is silent, the local clock ends it.
+//   - Candidates keep their turn. A candidate renews its place in the queue by a poll, once a
+//     second or once in five, and takes a new place if the server has lost it. So nobody waits for
+//     ever.
+//   - Candidates lead in the order in which they came, as package fairlock serves waiters. When a
+//     leader resigns, the server hands the leadership to the first candidate in the same step, and
+//     tells it by a message. The candidate leads when it has announced itself, a round trip later.
+//     When a leader dies, the first candidate leads after the leader's lease has ended. It polls at
+//     that moment.
+//   - Observers learn of every change that lasts. They get messages, and ask the server once more
+//     after each subscription, so also after an interruption. No message says that a lease has
+//     ended, so observers ask again when the leader's lease would have ended. While nobody leads,
+//     they ask once in a lease of their client ([holdfast.Options.Lease]), because a message may be
+//     lost even on a working connection, as on the bus of a cluster. Without such a connection they
+//     ask once a second. They send no other polls.
 //
 // # What a leader says of itself
 //
-// A leader begins to lead for others when its value is in Redis, together with its fencing token,
-// and that is when Campaign returns. The script that writes the value checks that the leader still
-// holds the lock, and that no later one has written its own. So what an old leader says late never
-// replaces what a new one said. If a leader cannot announce itself within
-// [holdfast.Options.RetryBudget], it gives the leadership back, and Campaign returns the error.
+// For others a leader begins to lead when its value and its fencing token are in Redis. That is
+// when Campaign returns. The script that writes the value checks that the leader still holds the
+// lock, and that no later leader has written its own. So a late announcement of an old leader never
+// replaces that of a new one. If a leader cannot announce itself within
+// [holdfast.Options.RetryBudget], it resigns, and Campaign returns the error.
 //
-// Where nobody has announced itself yet, nobody leads, although the lock is taken.
+// Until a leader has announced itself, nobody leads, although the lock is taken.
 //
 // # In Redis
 //
-// The name is the key of a lock. It has the keys of a fair lock, holdfast_election:{name} with the
-// announcement, and the channel holdfast_election__channel:{name}. The announcement lives as long as
-// the token's key: an hour or two leases after the last renewal. Each renewal has it with it, and
-// writes it again if Redis has lost it and not the lock, as a failover may. Do not use the name for a lock of
-// another kind.
+// The name is the key of a lock. An election has the keys of a fair lock, the key
+// holdfast_election:{name} with the announcement, and the channel
+// holdfast_election__channel:{name}. The announcement lives as long as the token's key: an hour or
+// two leases after the last renewal. Each renewal carries the announcement. It writes it again if
+// Redis has lost it but not the lock, as in a failover. Do not use the name for a lock of another
+// kind.
 //
 // # Not promised
 //
-//   - That a function which ignores its context is not still at work when another process leads.
-//     Nothing built on leases can prevent that. The fencing token, [Leader.Token], does, if the
-//     resource checks it; package fence has guards.
-//   - That observers see every leader: one that leads for less than a round trip may be missed, and a
-//     slow observer sees what is true when it looks.
-//   - How long a candidate that is out of reach delays the others: see package fairlock. A candidate
-//     whose process died without a word costs up to two seconds when its turn comes.
-//   - That a leadership passes between goroutines of a process without Redis: each candidate is one
-//     of its own, and none is preferred.
+//   - That a function that ignores its context has stopped when another process leads. Nothing
+//     built on leases can promise that. The fencing token, [Leader.Token], protects from it if the
+//     resource checks the token; package fence has guards.
+//   - That observers see every leader. They may miss one that leads for less than a round trip. A
+//     slow observer sees who leads when it asks.
+//   - How long a candidate that is out of reach delays the others: see package fairlock. A
+//     candidate whose process died without a word costs up to two seconds when its turn comes.
+//   - That a leadership passes between goroutines of a process without Redis. Each campaign is a
+//     candidate of its own, and none is preferred.
 package election
 
 import (
@@ -82,21 +84,21 @@ type Election struct {
 	leader atomic.Pointer[term] // the last that was won through this Election; nil: none
 }
 
-// Leader is who leads, as the server sees it at one moment. The zero Leader is nobody.
+// Leader is the leader as the server sees it at one moment. The zero Leader means that nobody leads.
 type Leader struct {
-	Value string // what it said of itself: the value of its campaign
+	Value string // the value of its campaign
 	Owner string // "<client uuid>:h<number>", as [holdfast.Hold.Owner]
 	Token uint64 // its fencing token, greater than that of every leader before
-	// Remaining is how much was left of its lease. A living leader renews it, so it may lead for
-	// longer. It is negative if the lock has no time to live, which only something foreign can cause.
+	// Remaining is how much was left of its lease. A living leader renews the lease, so it may lead for
+	// longer. Remaining is negative if the lock has no time to live, which only something foreign can cause.
 	Remaining time.Duration
 }
 
 // New makes the election called name on a client. opts are defaults for each campaign. New sends
 // nothing. For an invalid name, option or client, the first operation returns the error.
 //
-// [holdfast.Lease] is how long a dead leader is in the way of the next one. [holdfast.HoldAtLeast]
-// and [holdfast.Keep] are refused: a leader that resigns makes room.
+// [holdfast.Lease] is how long a dead leader delays the next one. [holdfast.HoldAtLeast] and
+// [holdfast.Keep] are refused: a leader that resigns lets the next one lead at once.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "billing:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
@@ -117,7 +119,7 @@ func (e *Election) Name() string {
 // Leader asks the server who leads, in one round trip.
 //
 // Errors:
-//   - [ErrNoLeader] if nobody does;
+//   - [ErrNoLeader] if nobody leads;
 //   - [holdfast.ErrUnavailable] if Redis did not answer;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
@@ -133,9 +135,9 @@ func (e *Election) Leader(ctx context.Context) (Leader, error) {
 	return l, e.fail("leader", err)
 }
 
-// IsLeader reports whether a campaign of this Election has won and leads still, by the clock of this
-// process: whether [holdfast.Hold.Deadline] of its hold lies ahead. It sends nothing. It is true until
-// the leader has resigned, even if the context of its campaign has ended.
+// IsLeader reports whether a campaign of this Election has won and still leads, by the clock of this
+// process: whether [holdfast.Hold.Deadline] of its hold lies ahead. IsLeader sends nothing. It is true
+// until the leader has resigned, even if the context of its campaign has ended.
 func (e *Election) IsLeader() bool {
 	if e == nil {
 		return false

@@ -10,9 +10,10 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
-// Observe tells who leads: the present leader first, and then each change. Nobody is the zero
-// Leader. The sequence ends when ctx does, when the client is closed, and when the loop over it is
-// left. It may be ranged over more than once; each time it begins with the present leader.
+// Observe reports who leads: first the present leader, and then each change. The zero Leader means
+// that nobody leads. The sequence ends when ctx ends, when the client is closed, and when the loop
+// over it is left. You may range over it more than once; each time it begins with the present
+// leader.
 //
 //	for leader, err := range e.Observe(ctx) {
 //		if err != nil {
@@ -22,18 +23,19 @@ import (
 //		use(leader.Value)
 //	}
 //
-// A leadership that lasts is never missed, also if messages are lost or the connection is cut. Of
-// several changes while the loop is busy, or the connection is down, only the last one may be told.
+// Observe never misses a leadership that lasts, even if messages are lost or the connection is cut.
+// If several changes happen while the loop is busy, or while the connection is down, it may report
+// only the last one.
 //
-// While Redis does not answer, the sequence has one error, of [holdfast.ErrUnavailable], with the
-// zero Leader, and goes on when Redis answers again. Who leads meanwhile is not known: the leader
-// that was told last may, until its Remaining is over. Any other error is the last of the sequence:
-// [holdfast.ErrInvalid] for a bad argument, [holdfast.ErrClosed], or a refusal by Redis, such as a
-// missing permission. The end of ctx is no error.
+// While Redis does not answer, the sequence yields one error, an [holdfast.ErrUnavailable], with
+// the zero Leader. It goes on when Redis answers again. Meanwhile it is not known who leads: the
+// last reported leader may lead until its Remaining is over. Any other error is the last of the
+// sequence: [holdfast.ErrInvalid] for a bad argument, [holdfast.ErrClosed], or a refusal by Redis,
+// such as a missing permission. The end of ctx is not an error.
 //
-// While the connection stands, an observer asks once per change, once when the lease of the leader
-// would have ended, and while nobody leads once in a lease of its client. While it does not stand, an
-// observer asks once a second. Observers of one client share a connection.
+// While the connection stands, an observer asks once per change, and once when the lease of the
+// leader would have ended. While nobody leads, it asks once in a lease of its client. Without a
+// connection it asks once a second. Observers of one client share a connection.
 func (e *Election) Observe(ctx context.Context) iter.Seq2[Leader, error] {
 	return func(yield func(Leader, error) bool) {
 		err := e.check("observe")

@@ -16,19 +16,20 @@ const campaignPause = time.Second
 
 // Run campaigns, and calls lead when this candidate leads. The context of lead ends when the
 // leadership does, for the reasons of [holdfast.Hold.Context], and carries the fencing token for
-// package fence. Run waits until lead has returned, then resigns, and so the next candidate leads at
-// once. If lead panics, Run resigns, and the panic goes on.
+// package fence. Run waits until lead has returned, and then resigns, so that the next candidate
+// leads at once. If lead panics, Run resigns, and the panic goes on.
 //
-// If the leadership was lost, Run campaigns again, whatever lead returned, and as often as it takes.
-// Campaigns that fail because Redis does not answer, or its memory or disk is full, or because the
-// leadership was lost before it was announced, are repeated after up to a second, and logged. A [holdfast.Wait] given to [New] ends a
-// campaign of Run too, which then begins again at the end of the queue.
+// If the leadership is lost, Run campaigns again, whatever lead returned, and as often as it takes.
+// Run also repeats a failed campaign, after up to a second, and logs it: if Redis did not answer,
+// if its memory or disk is full, or if the leadership was lost before it was announced. A
+// [holdfast.Wait] given to [New] ends a campaign of Run too. The next campaign then begins at the
+// end of the queue.
 //
 // Run returns
-//   - the cause of ctx when that has ended, together with the error of lead if that is another one.
-//     Then too it waits for lead, and resigns;
-//   - otherwise what lead returned, if it led to the end. If the resignation failed, so that the next
-//     leader may have to wait for the lease, the error has that too;
+//   - the cause of ctx if ctx has ended, together with the error of lead if that is another one.
+//     Even then Run first waits for lead, and resigns;
+//   - otherwise what lead returned, if the leadership lasted to the end of lead. If the resignation
+//     failed, the error includes that too: the next leader may have to wait for the lease;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - the error of a campaign that would fail again: [holdfast.ErrInvalid] for a bad argument, or a
 //     refusal by Redis, such as a missing permission.

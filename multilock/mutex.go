@@ -22,8 +22,8 @@ type Mutex struct {
 
 var _ holdfast.Locker = (*Mutex)(nil)
 
-// New makes the lock that is all of the locks. See the package comment for what is refused. New sends
-// nothing; for members that are refused, the first operation returns the error.
+// New makes the lock that is all of the locks. The package comment says which members are refused.
+// New sends nothing. If a member is refused, the first operation returns the error.
 func New(locks ...holdfast.Locker) *Mutex {
 	m := &Mutex{}
 	var given []member
@@ -44,8 +44,8 @@ func New(locks ...holdfast.Locker) *Mutex {
 	return m
 }
 
-// Name is the names of the members, in the order in which they are taken: "orders:1, stock:7". Of members
-// that are refused it has those that were looked at.
+// Name is the names of the members, in the order in which Lock takes them: "orders:1, stock:7". If
+// members are refused, Name has the names that New saw before.
 func (m *Mutex) Name() string {
 	if m == nil {
 		return ""
@@ -54,29 +54,31 @@ func (m *Mutex) Name() string {
 }
 
 // Lock waits until all members are granted. The context bounds the wait, and [holdfast.Wait] bounds
-// it as a whole. A Wait among the defaults of a member bounds the wait for that member. Each option
-// is passed to each member, and refused if one of them refuses it.
+// it as a whole. A Wait among the defaults of a member bounds the wait for that member. Lock passes
+// each option to each member, and refuses it if one of them does.
 //
 // Errors, of the first member that is not granted; the text names it:
-//   - [holdfast.ErrNotAcquired] if the wait was over first and somebody else has that member;
+//   - [holdfast.ErrNotAcquired] if the wait ended first and somebody else has that member;
 //   - [holdfast.ErrUnavailable] if Redis did not say who has it;
-//   - [holdfast.ErrLost] if a member was lost while another one was waited for, or if a hold to be
+//   - [holdfast.ErrLost] if a member was lost during the wait for another one, or if a hold to be
 //     re-entered is lost;
 //   - [holdfast.ErrClosed] if the client of a member was closed;
 //   - [holdfast.ErrInvalid] for a bad argument, before anything is sent;
 //   - otherwise an error of Redis.
 //
-// With the first two, errors.Is is true for the cause of the context too. A context that ends between two
-// members has not ended before the call: these two errors are also for callers who leave then. After any error, the
-// members that were granted have been given back. If that got no answer, errors.Is is true for
-// [holdfast.ErrUnavailable] too, and it is repeated in the background. Where a server did not answer
-// before, Lock waits for that no longer than the context and Wait allow, and 50 ms at least.
+// With the first two, errors.Is is also true for the cause of the context. They are also the errors
+// if the context ends between two members.
+//
+// After any error Lock has given back the members that were granted. If their servers did not
+// answer that, errors.Is is also true for [holdfast.ErrUnavailable], and the client repeats the
+// release in the background. If a server did not answer before, Lock waits for the release no
+// longer than the context and Wait allow, and at least 50 ms.
 func (m *Mutex) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.take(ctx, opts, false)
 	return h, m.fail("lock", err)
 }
 
-// TryLock is Lock without waiting: if another owner holds one of the members, it returns
+// TryLock is Lock without waiting. If another owner holds one of the members, TryLock returns
 // [holdfast.ErrNotAcquired] at once, and holds none.
 func (m *Mutex) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
 	h, err := m.take(ctx, opts, true)
