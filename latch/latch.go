@@ -1,49 +1,50 @@
-// Package latch provides a count-down latch on Redis: Redisson's RCountDownLatch for Go, on the same
-// key. A latch is set to a count, counted down by any process, and is open when the count is zero.
-// Those who wait are then let in, all at once.
+// Package latch provides a count-down latch on Redis: Redisson's RCountDownLatch for Go, on the
+// same key. A process sets a latch to a count, and any process counts it down. The latch opens when
+// the count is zero, and all waiters then go on at once. A latch is not a lock.
 //
 // What it promises:
 //
-//   - CountDown counts once, also if its reply is lost and the request is repeated, or comes late. It
-//     returns what that one count has left: so of the calls that count a latch down exactly one is told
-//     0, unless it is told nothing. The server remembers a call and its answer for a time in which
-//     repeats of it may come.
-//   - Nobody sleeps on when the latch is open: after the last CountDown, after Delete, when the latch
-//     has ended, and when messages were lost with a connection. Waiters are woken by a message, one
-//     for each client, however many wait there.
-//   - A latch opens once. It may then be set anew, and repeats of calls from before do not count.
-//   - Every key has an end. A latch without a call of Set or CountDown ends after a day, or after the
-//     time that [holdfast.Lease] says. Wait and Count do not prolong it.
-//   - A name is a latch or a semaphore. Whichever comes second is refused with an error: the key of
-//     both is a number, so another key says what counts it.
+//   - CountDown counts once, even if its reply is lost and the client repeats the request, or if it
+//     comes late. CountDown returns the count that its own call has left. So exactly one of the
+//     calls that count a latch down gets 0, unless that call gets no answer. The server remembers a
+//     call and its answer for as long as repeats of it may come.
+//   - Every waiter learns that the latch is open: after the last CountDown, after Delete, when the
+//     latch has ended, and when messages were lost with a connection. A message wakes the waiters,
+//     one message for each client, however many wait there.
+//   - A latch opens once. It may then be set anew, and repeats of earlier calls do not count.
+//   - Every key has an end. A latch without a call of Set or CountDown ends after a day, or after
+//     the time that [holdfast.Lease] says. Wait and Count do not prolong it.
+//   - A name is a latch or a semaphore. The server refuses the second kind with an error: the key
+//     of both is a number, so another key says which of the two it is.
 //
 // # Not promised
 //
-//   - That a semaphore of Redisson's is refused, or a latch of Redisson's by a semaphore. Its clients do
-//     not say what counts the number.
-//   - That all have counted when Wait returns nil. A latch that was never set is open, and so is
-//     one that was deleted, that has ended, or that the server has lost. Set it before any process may
-//     wait, for instance before the workers are started, and give it a [holdfast.Lease] longer than
-//     the work. If you must be sure, check the result of the work.
-//   - That CountDown notices that no latch was set. It counts nothing then and returns 0 and no error, as
-//     the count that opens a latch does: so 0 does not prove that all have counted. A latch that is set
-//     afterwards begins with its whole count.
-//   - That a waiter sees a latch open that is set anew at once. If the waiter is told first that it
-//     was set, it goes on to wait for that one.
-//   - Anything about the counting processes. One that dies before it has counted leaves the others waiting,
+//   - That a semaphore of Redisson's is refused, or a latch of Redisson's by a semaphore.
+//     Redisson's clients do not record which of the two the number is.
+//   - That all have counted when Wait returns nil. An open latch proves nothing: a latch that was
+//     never set is open, and so is one that was deleted, that has ended, or that the server has
+//     lost. Set it before any process may wait, for instance before you start the workers, and give
+//     it a [holdfast.Lease] longer than the work. If you must be sure, check the result of the
+//     work.
+//   - That CountDown notices that no latch was set. It then counts nothing, and returns 0 and no
+//     error, like the call that opens a latch. A latch that is set afterwards begins with its whole
+//     count.
+//   - That a waiter sees a latch open that is set anew at once. If the waiter first learns that it
+//     was set, it waits for the new one.
+//   - Anything about the counting processes. If one dies before it has counted, the others wait
 //     until their own time is over or the latch ends.
-//   - What Redisson's clients do. Their CountDown is sent once and may be lost, or counted twice
-//     where they repeat it themselves; a latch that they set has no end, and gets none here. Their
-//     delete tells nobody that the latch is open; waiters of this library find out within half a
-//     minute, by a look.
-//   - In a cluster with sharded pub/sub, that Redisson's clients are told of latches with a hash tag
-//     in their name. Redisson's own do not work there.
+//   - What Redisson's clients do. They send CountDown once. It may be lost, or counted twice if
+//     they repeat it themselves. A latch that they set has no end, and gets none here. Their delete
+//     announces nothing. Waiters of this library find out within half a minute, when they ask
+//     again.
+//   - That Redisson's clients learn that a latch is open, if its name has a hash tag and the
+//     cluster uses sharded pub/sub. Redisson's own do not work there.
 //
 // # Cost
 //
-// Set, CountDown, Count and Delete send one script each. All who wait in a client share a
-// subscription, and one look at the server: when they come, when a message comes, and every half
-// minute, or every second while they cannot listen.
+// Set, CountDown, Count and Delete send one script each. All waiters of a client share a
+// subscription and one query of the server. The client sends the query when a waiter comes, when a
+// message comes, and every half minute, or every second while it cannot listen.
 package latch
 
 import (
@@ -78,10 +79,10 @@ type Latch struct {
 	stay  time.Duration
 }
 
-// New makes the latch called name on a client. [holdfast.Lease] says how long it stays without a
-// word; the default is 24 h. [holdfast.Wait] has no meaning here: give it to [Latch.Wait]. Options
-// about holds are refused. New sends nothing. For an invalid name, option or client, the first
-// operation returns the error.
+// New makes the latch called name on a client. [holdfast.Lease] says how long the latch stays without
+// a call of Set or CountDown; the default is 24 h. [holdfast.Wait] has no meaning here: give it to
+// [Latch.Wait]. Options about holds are refused. New sends nothing. For an invalid name, option or
+// client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
@@ -106,13 +107,13 @@ func (l *Latch) Name() string {
 	return l.keys.Name
 }
 
-// Set sets the count, of at least 1, if the latch is not set. It reports whether it did: false says
-// that the latch is set already, and has not been opened yet.
+// Set sets the count, at least 1, if the latch is not set, and reports whether it did. False means
+// that the latch is already set, and not open yet.
 //
 // Errors:
 //   - [holdfast.ErrInvalid] for a count below 1, and other bad arguments;
 //   - [holdfast.ErrUnavailable] if Redis did not answer, together with [holdfast.ErrUncertain] if the
-//     latch may have been set all the same;
+//     server may have set the latch all the same;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - otherwise an error of Redis.
 func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
@@ -126,10 +127,10 @@ func (l *Latch) Set(ctx context.Context, count int) (bool, error) {
 	return r.Changed, err
 }
 
-// CountDown counts down by one, and returns what its own count has left, also if the call was repeated
-// after others had counted. 0 says that it has opened the latch, or that none was set: then nothing was
-// counted. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] it may have counted: call it again only if counting twice
-// does no harm.
+// CountDown counts down by one, and returns the count that this call has left, even if it was repeated
+// after others had counted. 0 means that this call has opened the latch, or that none was set and
+// nothing was counted. Errors are those of [Latch.Set]. With [holdfast.ErrUncertain] the call may have
+// counted: call it again only if counting twice does no harm.
 func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	r, err := l.change(ctx, "count down", lua.LatchCount, 0)
 	if err != nil {
@@ -141,7 +142,7 @@ func (l *Latch) CountDown(ctx context.Context) (left int, err error) {
 	return r.Left, nil
 }
 
-// Count is what is left to count; 0 if the latch is open or was never set.
+// Count returns the count that is left; 0 if the latch is open or was never set.
 func (l *Latch) Count(ctx context.Context) (int, error) {
 	if err := l.check("count"); err != nil {
 		return 0, err
@@ -150,7 +151,8 @@ func (l *Latch) Count(ctx context.Context) (int, error) {
 	return left, l.fail("count", err)
 }
 
-// Delete takes the latch away, which opens it for all waiters. It reports whether it was set. Errors are those of [Latch.Set].
+// Delete removes the latch, which opens it for all waiters. It reports whether the latch was set.
+// Errors are those of [Latch.Set].
 func (l *Latch) Delete(ctx context.Context) (bool, error) {
 	r, err := l.change(ctx, "delete", lua.LatchDelete, 0)
 	if err != nil {

@@ -20,18 +20,18 @@ const rest = 30 * time.Second
 
 var errWaited = errors.New("waited as long as Wait allows")
 
-// Wait waits until the latch is open, and returns nil at once if it is, or was never set. The context
-// bounds the wait, and so does [holdfast.Wait].
+// Wait waits until the latch is open. It returns nil at once if the latch is open already, or was never
+// set. The context bounds the wait, and so does [holdfast.Wait].
 //
 // Errors:
-//   - [holdfast.ErrNotAcquired] if the wait was over first; the text says what is left to count;
-//   - [holdfast.ErrUnavailable] if Redis did not say that. An outage of more than
+//   - [holdfast.ErrNotAcquired] if the wait ended first; the text says how much is left to count;
+//   - [holdfast.ErrUnavailable] if Redis did not say how much is left. An outage of more than
 //     holdfast.Options.RetryBudget ends the wait; call Wait again;
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - otherwise an error of Redis.
 //
-// With the first two, errors.Is is true for the cause of the context too.
+// With the first two, errors.Is is also true for the cause of the context.
 func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
 	if err := l.checkLength("wait"); err != nil {
 		return err
