@@ -16,13 +16,13 @@ import (
 // see the pipelines. In a cluster each operation travels alone, because a pipeline over several
 // servers ends with the slowest server.
 //
-// A hook or dialer of go-redis may panic. The operation that called it then fails: the library
-// gives everything back, and lets the panic go on to the operation's caller. Where there is no
-// caller, the panic is logged.
+// A hook or dialer of go-redis may panic. The operation that called it then fails: the client gives
+// everything back, and lets the panic go on to the operation's caller. If there is no caller, the
+// client logs the panic.
 //
 // A client has one goroutine of its own, the watchdog's, from the first lock on. While somebody
-// waits, it also has one connection for messages per server, and a goroutine that looks at long waits,
-// see [Options.LongWait]. A client that holds nothing and waits for nothing sends nothing.
+// waits, it also has one connection for messages per server, and a goroutine that looks at long
+// waits: see [Options.LongWait]. A client that holds nothing and waits for nothing sends nothing.
 type Client engine.Client
 
 // New makes a client on rdb. rdb stays the caller's: Close does not close it. Nil options mean the
@@ -34,9 +34,10 @@ type Client engine.Client
 // its reads.
 //
 // New returns an error that wraps [ErrInvalid] for options that contradict each other and for any
-// other type of client. A *redis.Ring is refused because it moves names, and so their locks, to
-// another server when one does not answer. A type that embeds a client is refused because the
-// library cannot know where it sends commands. To see or change commands, use hooks of go-redis.
+// other type of client. It refuses a *redis.Ring, because a Ring moves names, and so their locks,
+// to another server when one does not answer. It refuses a type that embeds a client, because the
+// library cannot know where that type sends commands. To see or change commands, use hooks of
+// go-redis.
 func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c, err := engine.New(rdb, opts.inside())
 	return (*Client)(c), err
@@ -47,22 +48,23 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 
 // Close releases the client's holds, wakes its waiters with [ErrClosed] and waits for its
 // goroutines to end, including those that run the Logger or a hook of go-redis. The contexts of the
-// holds end first, with [ErrClosed]. Close also waits for each Unlock that is under way, and
-// for releases that are repeated in the background. A server that does not answer is tried for a second, or for
-// [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for the last answer.
-// If ctx has already ended, as after a signal to the process, Close takes no more than that second
-// in all.
+// holds end first, with [ErrClosed]. Close also waits for each Unlock that is under way, and for
+// releases that are repeated in the background. Close tries a server that does not answer for a
+// second, or for [Options.RetryBudget] if that is shorter, and for as long as go-redis takes for
+// the last answer. If ctx has already ended, as after a signal to the process, Close takes no more
+// than that second in all.
 //
 // Close the client before the go-redis client, because Close sends commands through it. Deferred
 // calls run in reverse, so defer the Close of go-redis first.
 //
 // Close does not wait for requests that callers have just given up and that are still in the
-// network. Such a request may arrive after Close has returned. It refuses itself if it is later
-// than go-redis's ReadTimeout and a second. If it arrives sooner, it locks the name for nobody
-// until its lease ends, or for as long as HoldAtLeast says.
+// network. Such a request may arrive after Close has returned. The server refuses it if it comes
+// later than go-redis's ReadTimeout and a second. If it arrives sooner, it locks the name for
+// nobody until its lease ends, or for as long as HoldAtLeast says.
 //
-// Close returns an error if ctx ended before all was done, or if locks could not be released, of
-// holds, or of a Lock or Unlock without an answer. In the second case the error says why, and how many locks may be left in Redis until their leases
-// end. It wraps [ErrUnavailable] where no server answered, and [ErrUncertain] where releases were
-// sent. A second call waits for the first and returns the same error.
+// Close returns an error if ctx ended before all was done. It also returns one if it could not
+// release locks: those of holds, or of a Lock or Unlock without an answer. That error says why, and
+// how many locks may be left in Redis until their leases end. It wraps [ErrUnavailable] if no
+// server answered, and [ErrUncertain] if releases were sent. A second call waits for the first and
+// returns the same error.
 func (c *Client) Close(ctx context.Context) error { return (*engine.Client)(c).Close(ctx) }

@@ -12,8 +12,8 @@ import (
 // Do calls fn under the hold's context while l is held, and then unlocks, even if fn panics. It
 // returns nil only if the lock was held from the start of fn to its end and fn returned nil. If the
 // hold was lost on the way, errors.Is is true for [ErrLost] as well as for fn's own error. fn may
-// then have run at the same time as another holder. Where the lock is handed off within the process,
-// [Hold.Unlock] says what "held" means. With [ReleaseOnError] a fn that fails ends [HoldAtLeast] too.
+// then have run at the same time as another holder. [Hold.Unlock] says what "held" means for a lock
+// that is handed off within the process. With [ReleaseOnError] a fn that fails ends [HoldAtLeast] too.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
 		return errNoLocker

@@ -10,8 +10,8 @@ import (
 // Hold is one acquisition of a lock. It ends once, for one reason: it was unlocked, it was lost, or
 // its client was closed.
 //
-// All methods are safe for concurrent use. A Hold that is dropped without Unlock goes on being
-// renewed until its client is closed or its process ends.
+// All methods are safe for concurrent use. If you drop a Hold without Unlock, its client renews it
+// until the client is closed or its process ends.
 type Hold engine.Hold
 
 // Context returns the context of the hold. It carries the owner, so that Lock under it re-enters,
@@ -26,9 +26,9 @@ type Hold engine.Hold
 // even for the first call that a process makes after it stood still, or after the machine slept.
 //
 // Goroutines that wait for Done, and contexts derived from this one, see the end as soon as the
-// process is scheduled again. After a sleep of the machine they see it within a second. (Some
-// systems do not count the time that they slept. There all holds are renewed within that second,
-// and a hold ends if Redis says that it is lost. Linux counts that time.)
+// process is scheduled again. After a sleep of the machine they see it within a second. (Linux
+// counts the time that it slept. On systems that do not, the client renews all holds within that
+// second, and a hold ends if Redis says that it is lost.)
 //
 // The context of a nil or zero Hold has ended.
 func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
@@ -36,18 +36,19 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 // Unlock gives the hold back. The last of an owner's holds to be unlocked frees the lock and wakes
 // the waiters. The hold's context ends first.
 //
-// The release is sent even if ctx is cancelled. Unlock takes at most [Options.RetryBudget] for
-// everything it asks, or a little longer: see there. What is left then goes on in the background.
+// The client sends the release even if ctx is cancelled. Unlock takes at most [Options.RetryBudget]
+// for everything it asks, or a little longer: see there. What is left then goes on in the
+// background.
 //
 // A nil error means that the lock was held until now. Redis has then released it, or another holder
 // of this client has it. There are two exceptions:
 //
 //   - Hand-off. Unlock does not ask Redis when it hands the lock off and the client has asked Redis
-//     within the last 10 ms. A nil error then means that no loss was known. If somebody forced the
-//     lock free in that time, or wiped the server, the next holder's next renewal finds the loss,
-//     at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time. With [Keep],
-//     Unlock may keep the lock for the client's next holder without asking, for as long as the option
-//     says.
+//     within the last 10 ms. A nil error then means that the client knew of no loss. If somebody
+//     forced the lock free in that time, or wiped the server, the next holder's next renewal finds
+//     the loss, at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time.
+//     With [Keep], Unlock may keep the lock for the client's next holder without asking, for as
+//     long as the option says.
 //   - A lost answer. If the answer to the release was lost, the repeated release may find that the
 //     lock is not held. It cannot tell whether the first release did that. Unlock then asks who has
 //     had the lock since. If nobody has, the error is nil. If another owner has, Unlock returns
@@ -74,33 +75,34 @@ func (h *Hold) UnlockNow(ctx context.Context) error {
 	return h.fail("unlock", (*engine.Hold)(h).GiveBack(ctx))
 }
 
-// Wanted returns a channel that is closed when somebody else wants the lock, so that a holder who can
-// finish early knows that it matters. It is one channel for all holds of an owner.
+// Wanted returns a channel that is closed when somebody else wants the lock. A holder that can
+// finish early can use it. All holds of an owner share the channel.
 //
-// Goroutines of the same client count when they begin to wait. Other clients are heard of only under
-// [Keep], and only those of this library: when they are refused, whether they wait or not. A hold of
-// a kind whose waiters queue at the server hears of nobody; and the channel of a nil Hold, and of a
-// multilock's, is nil. No promise depends on Wanted: it is a hint, which can be lost.
+// Goroutines of the same client count when they begin to wait. Other clients count only under
+// [Keep], and only if they use this library. They count when they are refused, whether they wait or
+// not. A hold of a kind whose waiters queue at the server never learns that the lock is wanted. The
+// channel of a nil Hold is nil, and so is that of a multilock's hold. Wanted is a hint, which can
+// be lost: no promise depends on it.
 func (h *Hold) Wanted() <-chan struct{} { return (*engine.Hold)(h).Wanted() }
 
 // Token is the fencing token. It is the same for re-entries, and greater for every new grant of the
-// name. Hand it to the resource that the lock protects, and let the resource refuse a token smaller
+// name. Pass it to the resource that the lock protects, and let the resource refuse a token smaller
 // than the greatest it has seen. Package fence has guards that do that, and reads the token from
 // [Hold.Context].
 //
-// The token of a multilock's hold is the greatest of its members'. It orders holds of the same set of
-// locks only; a resource that one member guards has to check that member's, by fence.TokenOf.
+// The token of a multilock's hold is the greatest of its members' tokens. It orders only holds of
+// the same set of locks. A resource that one member guards has to check that member's token, by
+// fence.TokenOf.
 func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner's name in Redis, "<client uuid>:h<number>", with a k or an s for the h under
-// [Keep]. The number counts the owners of the client and is not a fencing token. When the lock is
-// handed off within the process, later holders keep the name of the first owner; their tokens tell
-// their holds apart. A quorum lock gives each grant a number of its own, even under one owner's
-// context.
+// [Keep]. The number counts the owners of the client and is not a fencing token. When the client
+// hands the lock off, later holders keep the name of the first owner; their tokens tell their holds
+// apart. A quorum lock gives each grant a number of its own, even under one owner's context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }
 
-// Count is the depth of this re-entry: 1 for the outermost. Of a multilock it is the least of its
-// members' counts.
+// Count is the depth of this re-entry: 1 for the outermost. For a semaphore it is the number of
+// permits, and for a multilock the least of its members' counts.
 func (h *Hold) Count() int { return (*engine.Hold)(h).Count() }
 
 // Deadline is the time until which the hold may be trusted without another answer from Redis, by

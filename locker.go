@@ -31,10 +31,10 @@ type State struct {
 	// the last fencing token that was granted, or reserved by a client that hands the lock off; 0:
 	// none known
 	Token   uint64
-	Waiters int // in the visible queue; -1 where the kind keeps none
+	Waiters int // in the queue at the server; -1 if the kind keeps none
 }
 
-// Holder is one of several who hold a lock, as the server sees it at one moment.
+// Holder is one of several holders of a lock, as the server sees it at one moment.
 type Holder struct {
 	Owner     string        // as in [State]
 	Count     int           // how often it has entered, or how many permits it has
