@@ -5,63 +5,68 @@ import (
 	"time"
 )
 
-// Observer hears what a client does, for metrics, traces and logs, as net/http/httptrace does for
-// requests. Functions that are nil are skipped, and cost nothing. Fields may be added to the structs
-// and functions to the Observer. New copies it: functions that are set later are not called.
+// Observer has functions that the client calls when something happens, for metrics, traces and
+// logs, as net/http/httptrace does for requests. A nil function is skipped, and costs nothing.
+// Later versions may add fields to the structs and functions to the Observer. New copies the
+// Observer: functions that you set later are not called.
 //
-// No function is called under a mutex. Waiting, Granted, Refused and, where a caller ends the hold,
-// Ended run in the goroutine of the call that they tell of, and hold up nobody but that caller. All
-// others run one after the other in a goroutine of the client's, and so does Ended where nobody
-// unlocked. A function that is slow, blocks or panics delays no renewal, ends no hold late and
-// changes the outcome of no call. Panics are logged by [Options.Logger]. Only Close waits for the
-// client's goroutine, until its context ends: a function that calls Close from there waits for itself.
+// The client calls no function under a mutex. Waiting, Granted, Refused, and Ended if a caller ends
+// the hold, run in the goroutine of that call, and delay only its caller. All others run one after
+// the other in a goroutine of the client, and so does Ended if nobody unlocked. A function that is
+// slow, blocks or panics delays no renewal, ends no hold late and changes the outcome of no call.
+// [Options.Logger] logs panics. Only Close waits for the client's goroutine, until the context of
+// Close ends: a function that calls Close from there waits for itself.
 //
-// What that goroutine is to tell waits in a queue, for about ten milliseconds where nothing blocks. While ten thousand events wait, further ones of
-// Renewed, Sent and Subscribed are dropped; ends are dropped while a hundred thousand wait. Dropped
-// says how many.
+// Events for that goroutine wait in a queue, for about ten milliseconds if nothing blocks. While
+// ten thousand events wait, the client drops further ones of Renewed, Sent and Subscribed. While a
+// hundred thousand wait, it also drops ends. Dropped says how many.
 //
-// A call that is refused for a bad argument, with [ErrInvalid] and before anything is sent, is not heard of: there is
-// no Waiting, and so no Refused. Nor are waits for a latch, which nobody holds; its scripts are. A lock on several
-// masters is heard of by the observer of its first client, a multilock by those of its members, each by
-// itself: there is no event of the whole, and a member that is taken and given back, because another one was not to be
-// had, is granted and ended.
+// Some calls cause no events. A call that is refused for a bad argument, with [ErrInvalid] and
+// before anything is sent, has no Waiting, and so no Refused. Nor has a wait for a latch, which
+// nobody holds; its scripts have events. Events of a lock on several masters go to the observer of
+// its first client. Events of a multilock go to the observers of its members, each by itself. There
+// is no event of the whole. A member that is granted and given back, because another one was taken,
+// has a Granted and an Ended.
 //
-// Not promised: that an event arrives before its consequence. A hold's context has ended when Ended
-// tells of it, and somebody else may have the lock.
+// Not promised: that an event arrives before its consequence. When Ended is called, the hold's
+// context has ended, and somebody else may have the lock.
 type Observer struct {
-	// Waiting is called when a Lock or TryLock begins, of any kind. What it returns is the context that
-	// Granted or Refused is given, one of which follows: a span begins here and ends there. It must
-	// derive from ctx; nil stands for ctx. The call itself goes on under its own context. A Waiting that
-	// ends its goroutine is followed by Refused, with the context that it was given.
+	// Waiting is called when a Lock or TryLock begins, of any kind. Granted or Refused follows, and
+	// gets the context that Waiting returns. So a span begins here and ends there. The context must
+	// derive from ctx; nil stands for ctx. The call itself goes on under its own context. If
+	// Waiting ends its goroutine, Refused follows, with the context that Waiting was given.
 	Waiting func(ctx context.Context, w WaitEvent) context.Context
 	// Granted is called when the call has the lock, before it returns.
 	//
-	// The lock is held while Granted runs. A Granted that ends its goroutine, as runtime.Goexit does,
-	// has the lock given back.
+	// The lock is held while Granted runs. If Granted ends its goroutine, as runtime.Goexit does,
+	// the client gives the lock back.
 	Granted func(ctx context.Context, g GrantEvent)
 	// Refused is called when the call ends without the lock.
 	Refused func(ctx context.Context, r RefusalEvent)
-	// Ended is called once for each grant of which Granted told, or would have, when the hold has
-	// ended, and after Granted has returned. ctx is the one that Granted was given, without its end. So
-	// it has the values that Waiting put into it, such as the place where Granted left a span.
+	// Ended is called when the hold has ended, and after Granted has returned. It is called once
+	// for each grant, even if Granted is nil. ctx is the one that Granted was given, without its
+	// end. So it has the values that Waiting put into it, such as the place where Granted left a
+	// span.
 	Ended func(ctx context.Context, e EndEvent)
-	// Renewed is called after each renewal of a lease, and for each attempt that failed. A lock that
-	// nobody holds, see [Keep], is renewed too.
+	// Renewed is called after each renewal of a lease, and for each attempt that failed. A lock
+	// that the client keeps without a holder, see [Keep], is renewed too.
 	Renewed func(r RenewalEvent)
-	// Sent is called when a script has been answered, or will not be.
+	// Sent is called when a script has been answered, or when no answer will come.
 	Sent func(s ScriptEvent)
-	// Subscribed is called when the connection that wakes waiters has been lost, and when there is one
-	// to the same address again, or nobody needs one there any more.
+	// Subscribed is called when the connection that wakes waiters is lost. It is called again when
+	// there is a new connection to the same address, or when nobody needs one there any more.
 	Subscribed func(s SubscriptionEvent)
-	// SelfBlocked is called when a wait has lasted for [Options.LongWait], and this client has held the
-	// lock for as long: mostly the caller waits for itself. It is called once for each such holder.
+	// SelfBlocked is called when a wait has lasted for [Options.LongWait], and this client has held
+	// the lock for as long. Mostly the caller waits for itself. It is called once for each such
+	// holder.
 	SelfBlocked func(s SelfBlockEvent)
-	// Deadlocked is called when a wait of this client is part of a circle of waits: none of them ends
-	// by itself, unless it has a limit. It is called once for each circle, in each client with a wait in
-	// it. A client that waits to write for several readers knows one of them, and hears only of
-	// circles through that one; the client of the reader that is in the circle hears of it.
+	// Deadlocked is called when a wait of this client is part of a circle of waits. None of them
+	// ends by itself, unless it has a limit. Deadlocked is called once for each circle, in each
+	// client with a wait in it. A client that waits to write while several readers hold the lock
+	// knows one of them. It sees only circles through that reader; the client of the reader in the
+	// circle sees the circle.
 	Deadlocked func(d DeadlockEvent)
-	// Dropped is called with how many events the client's goroutine had no room for, since it last was.
+	// Dropped is called with the number of events that the client has dropped since the last call.
 	Dropped func(events int)
 }
 
@@ -72,7 +77,7 @@ type WaitEvent struct {
 	Bounded    bool   // it ends by itself: [Wait] was given, or its context has a deadline
 }
 
-// How a hold was granted.
+// How says how a hold was granted.
 type How uint8
 
 // The ways to a grant.
@@ -106,7 +111,7 @@ type GrantEvent struct {
 	Count      int    // as [Hold.Count]: of a semaphore, how many permits
 	How        How
 	Waited     time.Duration // since Waiting
-	Contended  bool          // somebody else had it, or stood before
+	Contended  bool          // somebody else had it, or waited before
 }
 
 // RefusalEvent is a call that ended without the lock.
@@ -122,9 +127,9 @@ type EndEvent struct {
 	Owner      string
 	Token      uint64
 	Count      int
-	// Reason is [ErrReleased], [ErrLost] or [ErrClosed]; errors.Is tells. It is the cause of the hold's
-	// context, except where Unlock found that the lock was lost, or the client closed: the context ended
-	// before that was known, with ErrReleased.
+	// Reason is [ErrReleased], [ErrLost] or [ErrClosed]; test it with errors.Is. It is the cause of
+	// the hold's context, with one exception. If Unlock found that the lock was lost, or the client
+	// closed, the context had already ended with ErrReleased.
 	Reason error
 	Held   time.Duration // from the grant until it was handed off, about to be released, or lost
 	Err    error         // what Unlock came to, if that ended the hold; nil if all is well
@@ -135,7 +140,7 @@ type RenewalEvent struct {
 	Kind, Name string
 	Owner      string
 	Lease      time.Duration
-	// Left is how much of the trust in the lease was left when the answer came: the early warning
+	// Left is how much longer the client trusted the lease when the answer came: the early warning
 	// before a loss. A healthy client renews when two thirds are left.
 	Left time.Duration
 	Err  error // nil: it is renewed. With [ErrLost] it is lost; with any other error it is tried again
@@ -143,7 +148,7 @@ type RenewalEvent struct {
 
 // ScriptEvent is one script that was sent, for one lock.
 type ScriptEvent struct {
-	Script  string        // its name, as the file in package lua
+	Script  string        // its name, as that of the file in package lua
 	Took    time.Duration // from sending to the answer, with repetitions
 	Repeats int           // how often it was sent again
 	Err     error         // of Redis or of the network
@@ -160,26 +165,28 @@ type SubscriptionEvent struct {
 type SelfBlockEvent struct {
 	Kind, Name string
 	Waited     time.Duration // at least
-	Waits      int           // how many of this client have waited so long for this holder
+	Waits      int           // how many waits of this client for this holder have lasted so long
 	Owner      string        // that holds the lock, as [Hold.Owner]
 	Token      uint64        // of that hold
 	Held       time.Duration // at least
-	// Sure says that the caller that waits holds the lock itself: it was called under the context of
-	// the hold. Else another goroutine may be the holder, which works for long.
+	// Sure says that the waiting caller holds the lock itself: Lock was called under the context of
+	// the hold. Otherwise another goroutine may be the holder, and work for long.
 	Sure bool
-	// Waiting and Holding are where in the program the one that waits, and the holder, called Lock:
-	// "main.work main.go:17". A client notes a bounded number of places, and none of a multilock; empty: not this one.
+	// Waiting and Holding are where in the program the waiter, and the holder, called Lock:
+	// "main.work main.go:17". A client notes a bounded number of places, and none of a multilock.
+	// Empty means that it did not note this one.
 	Waiting, Holding string
 }
 
-// DeadlockEvent is a circle of waits, as the client sees it of which one wait is in it. None of them ends by
-// itself, unless it has a limit: of [Wait], or of its context. That of others is not known to the client.
+// DeadlockEvent is a circle of waits, as a client with a wait in it sees it. No wait ends by
+// itself, unless it has a limit: of [Wait], or of its context. The client does not know the limits
+// of other clients' waits.
 type DeadlockEvent struct {
 	Kind, Name string        // what this client waits for
 	Waited     time.Duration // at least
-	Where      string        // in the program Lock was called; empty: not noted
-	// Circle has all waits of the circle, that of this client first: each waits for what the next one
-	// has, and the last one for what the first one has.
+	Where      string        // in the program the client called Lock; empty: not noted
+	// Circle has all waits of the circle, that of this client first. Each waits for what the next
+	// one has, and the last one for what the first one has.
 	Circle []DeadlockedWait
 }
 

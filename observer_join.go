@@ -2,13 +2,14 @@ package holdfast
 
 import "context"
 
-// JoinObservers makes one Observer of several, which hear of everything in the order in which they
-// are given: metrics beside traces beside one's own. nil ones are left out.
+// JoinObservers makes one Observer of several: of metrics, traces and your own, for example. Each
+// event goes to all of them, in the order in which they are given. JoinObservers leaves out nil
+// ones.
 //
-// The context that Waiting of one returns goes to the next, so that Granted, Refused and Ended of each
-// are given what its own Waiting put there. If a function of one panics, the others are called all the
-// same, and the panic goes on afterwards. A panic of Waiting does not go on, and nobody logs it: the
-// context would be lost that the others count on.
+// The context that Waiting of one returns goes to the next. So Granted, Refused and Ended of each
+// get what its own Waiting put there. If a function of one panics, the others are called all the
+// same, and the panic goes on afterwards. A panic of Waiting does not go on, and nobody logs it:
+// otherwise the context that the others need would be lost.
 func JoinObservers(observers ...*Observer) *Observer {
 	all := &Observer{}
 	for _, o := range observers {

@@ -25,19 +25,19 @@ type Options struct {
 	// that it cannot serve now (loading, failing over), before the operation returns the error.
 	// Default 5 s.
 	//
-	// The budget also bounds the wait for a connection, but not below one second. An operation that
-	// waits for an answer when the budget, the time of [Wait] or its context's deadline is over
-	// returns within 100 ms, or an eighth of that time if that is longer, whatever go-redis's
-	// ReadTimeout is. A context that is cancelled without a deadline may be noticed as late as
-	// RetryBudget or ReadTimeout says, whichever is shorter, if the server falls silent in the
-	// moment that it is asked. Hooks that are added to the go-redis client after [New] put
-	// ReadTimeout in the place of all this.
+	// The budget also bounds the wait for a connection, but not below one second. If an operation
+	// still waits for an answer when the budget, the time of [Wait] or its context's deadline is
+	// over, it returns within 100 ms, or an eighth of that time if that is longer, whatever
+	// go-redis's ReadTimeout is. If the server falls silent just when it is asked, an operation may
+	// notice a cancelled context without a deadline as late as RetryBudget or ReadTimeout says,
+	// whichever is shorter. Hooks that you add to the go-redis client after [New] put ReadTimeout
+	// in the place of all this.
 	//
 	// The budget bounds Unlock as a whole. TryLock does not repeat itself. A closing client uses at
-	// most a second of the budget. Renewals do not depend on the budget: they are repeated until
-	// the hold's deadline.
+	// most a second of the budget. Renewals do not depend on the budget: the client repeats them
+	// until the hold's deadline.
 	RetryBudget time.Duration
-	// Linger is how long a subscription stays after its last waiter left, in case another one
+	// Linger is how long a subscription stays after its last waiter has gone, in case another one
 	// comes. Default 2 s.
 	Linger time.Duration
 	// Logger receives events that no call returns: lost locks, failed background releases, calls that wait
@@ -46,52 +46,53 @@ type Options struct {
 	//
 	// The Logger runs in a goroutine of its own, one record after another, and may be slow, block
 	// or panic. Only Close waits for it, until the context of Close ends. While a thousand records
-	// wait, further records are dropped and counted. The next record has their number as "dropped".
+	// wait, the client drops further records. The next record has their number as "dropped".
 	Logger *slog.Logger
-	// Label is who this client is, for people: the name of the service and its machine, for example.
-	// It stands beside the client's UUID in what "holdfast ls", inspect and unlock show, in package
-	// inspect, and in errors that name an owner. At most 200 bytes of UTF-8, of characters that can be
-	// printed.
-	// Default: none, and nothing is sent for it.
+	// Label names this client for people: the name of the service and its machine, for example. The
+	// commands "holdfast ls", inspect and unlock show it beside the client's UUID, and so do
+	// package inspect and errors that name an owner. At most 200 bytes of UTF-8, of printable
+	// characters. Default: none, and the client sends nothing for it.
 	//
-	// The client writes the label to the key "holdfast_client:{UUID}" when it is granted a lock or begins
-	// to wait, and every 30 s while it holds or waits, or every Lease if that is longer, but at least every
-	// hour. The key lives three times as long, and Close deletes it. No lock waits for that. If it fails,
-	// the Logger says so once. A client with a label also reads those of the clients that it waits for,
-	// for the errors of waits that end in vain, unless LongWait is negative.
+	// The client writes the label to the key "holdfast_client:{UUID}" when it is granted a lock or
+	// begins to wait. It writes it again every 30 s while it holds or waits, or every Lease if that
+	// is longer, but at least every hour. The key lives three times as long, and Close deletes it.
+	// No lock waits for that. If it fails, the Logger says so once. A client with a label also
+	// reads the labels of the clients that it waits for, for the errors of waits that end without a
+	// grant, unless LongWait is negative.
 	Label string
-	// LongWait is for how long somebody waits for a lock before the client looks whether the wait can
+	// LongWait is how long a call waits for a lock before the client checks whether the wait can
 	// end by itself. Default 10 s, at least 10 ms. A negative LongWait turns that off.
 	//
-	// A wait for what the client itself holds, without a break for as long, is told to the Logger and to
-	// SelfBlocked of the Observer: mostly somebody locks under a plain context what the caller holds,
-	// and waits for itself. A circle of waits, over any number of processes, is told to the Logger and
-	// to Deadlocked. For that the client writes long waits, of callers that hold other locks, to the
-	// key "holdfast_client:{UUID}:waits", for as long as they last. Nothing else is sent, and nobody
-	// waits for it. The package comment says which circles are seen.
+	// The client reports two things. One is a wait of LongWait for a lock that the client itself
+	// has held as long, without a break. It goes to the Logger and to SelfBlocked of the Observer.
+	// Mostly a caller locks under a plain context what it already holds, and waits for itself. The
+	// other is a circle of waits, over any number of processes. It goes to the Logger and to
+	// Deadlocked. To find circles, the client writes long waits, of callers that hold other locks,
+	// to the key "holdfast_client:{UUID}:waits", for as long as they last. It sends nothing else,
+	// and no call waits for it. The package comment says which circles are seen.
 	LongWait time.Duration
-	// Observer has functions that hear of waits, grants, ends, renewals, scripts and lost
-	// subscriptions, for metrics and traces. Default: none.
+	// Observer has functions that the client calls at waits, grants, ends, renewals, scripts and
+	// lost subscriptions, for metrics and traces. Default: none.
 	Observer *Observer
 
 	// Prefix is put in front of the name of every lock of this client, as a NameMapper of Redisson
-	// does: with "team:", the name "orders:42" is "team:orders:42" in Redis. So clients share a lock if
-	// prefix and name together are the same. Default: none.
+	// does: with "team:", the name "orders:42" is "team:orders:42" in Redis. So clients share a
+	// lock if prefix and name together are the same. Default: none.
 	//
 	// The methods called Name, errors and the keys of other settings, such as permissions, have the
-	// name as it is in Redis. New refuses a prefix with a brace that is not closed, an empty hash tag,
-	// or a closing brace alone. A hash tag in it puts all locks into one slot of a cluster. The keys
-	// of package fence are your data's and get no prefix.
+	// name as it is in Redis. New refuses a prefix with a brace that is not closed, an empty hash
+	// tag, or a closing brace alone. A hash tag in it puts all locks into one slot of a cluster.
+	// The keys of package fence are your data's and get no prefix.
 	Prefix string
 	// ClassicPubSub makes the client announce and wait by classic pub/sub (PUBLISH, SUBSCRIBE) in a
 	// Cluster of Redis 7 or later, or of Valkey, as Redisson does with shardedSubscriptionMode=OFF.
 	// Default: sharded pub/sub (SPUBLISH, SSUBSCRIBE). Elsewhere the field changes nothing.
 	//
-	// All clients of a lock must agree, of Redisson too: otherwise they exclude each other, but do not
-	// hear each other's releases and wait for the end of the lease. Servers of a cluster pass classic
-	// messages on to all others. They cannot say who listens to a classic channel: so [Keep] keeps
-	// nothing, hand-offs end every 10 ms, and a fair lock takes waiters that died for living ones until
-	// the claim that they were handed has ended.
+	// All clients of a lock must agree, Redisson's too. Otherwise they exclude each other, but do
+	// not get each other's release messages, and wait for the end of the lease. Servers of a
+	// cluster pass classic messages on to all others. They cannot say who listens to a classic
+	// channel. So [Keep] keeps nothing, hand-offs end every 10 ms, and a fair lock takes dead
+	// waiters for living ones until the claim that they were given has ended.
 	ClassicPubSub bool
 }
 
@@ -125,50 +126,56 @@ func NoRenewal() Option { return engine.NoRenewal() }
 // for a kind that never hands off. A fair lock hands off within a run of its queue only.
 func NoHandoff() Option { return engine.NoHandoff() }
 
-// Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else wants
-// it, but for at most d of idleness. The next Lock of this client for the name then takes the lock
-// without asking Redis, in about two microseconds. It is a new holder like any other, with an owner, a
-// context and a greater fencing token of its own. Use Keep for names that one process locks again
-// and again while others rarely want them. For other names it costs a little and brings nothing.
+// Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else
+// wants it, but for at most d of idleness. The next Lock of this client for the name then takes the
+// lock without asking Redis, in about two microseconds. That call is a new holder like any other,
+// with an owner, a context and a greater fencing token of its own. Use Keep for names that one
+// process locks again and again while others rarely want them. For other names it costs a little
+// and brings nothing.
 //
-//   - Another client of this library that asks for the lock calls it back. If nobody holds it then,
-//     it is released at once: Lock takes two messages longer than for a free lock. TryLock returns
-//     [ErrNotAcquired], and finds the lock free a moment later.
-//   - Redisson's clients, and earlier versions of this library, cannot call. They wait for up to d.
-//     So does everybody whose call is lost, or not permitted: calls are sent on the channel of the
-//     lock, followed by a colon and the client's id.
+//   - Another client of this library that is refused the lock sends a recall message. If nobody
+//     holds the lock then, the client releases it at once: Lock takes two messages longer than for
+//     a free lock. TryLock returns [ErrNotAcquired], and finds the lock free a moment later.
+//   - Redisson's clients, and earlier versions of this library, cannot send a recall message. They
+//     wait for up to d. So does every client whose message is lost, or not permitted: the channel
+//     is that of the lock, followed by a colon and the id of the keeping client.
 //   - A process that dies while it keeps the lock blocks others until the lease ends, as a holder
 //     that dies does. Choose a short [Lease] if that matters.
-//   - To Redis a kept lock is a held one: State names an owner, and the lease is renewed.
-//   - If somebody forces the lock free, or the server loses it, while it is kept, up to a third of
-//     the lease may pass before the client knows. A Lock within that time gets a hold that is then
-//     lost. The fencing token protects from that, as from every hold that is lost.
+//   - To Redis a kept lock is a held one: State names an owner, and the client renews the lease.
+//   - If somebody forces a kept lock free, or the server loses it, up to a third of the lease may
+//     pass before the client knows. A Lock within that time gets a hold that is then lost. The
+//     fencing token protects from that, as from every hold that is lost.
 //
-// A lock is not kept while calls cannot be heard: before the client has subscribed to them, which
-// the first Lock of a name begins, or where the server cannot say who listens (a cluster of Redis
-// 6, or with [Options.ClassicPubSub]). Nor is it kept if it was called back, or idle for d, several times before anybody of this
-// client wanted it again; it is tried again later. [Client.Close] gives back what is kept.
+// The client does not keep a lock while it cannot receive recall messages. That is so before it has
+// subscribed to them, which the first Lock of a name begins, and where the server cannot say who
+// listens (a cluster of Redis 6, or with [Options.ClassicPubSub]). Nor does it keep a lock that was
+// several times recalled, or idle for d, before a caller of this client wanted it again. It tries
+// again later. [Client.Close] releases the locks that are kept.
 //
 // d is also the longest time for which the client does not ask Redis whether others listen for a
 // release. 0 keeps nothing. Keep has no effect on a hold with [NoHandoff], [NoRenewal] or
 // [HoldAtLeast]. Kinds that cannot keep a lock refuse the option: all but rlock.
 func Keep(d time.Duration) Option { return engine.Keep(d) }
 
-// RespectStrings takes a string at the lock's key for a lock that somebody else has. The locks of redsync,
-// bsm/redislock and rueidislock are such strings, so Go services that use one of them can share a lock
-// with this library, while a fleet moves from the one to the other. docs/migrating.md in the repository says
-// how. Without the option a string is an error, because it may be the key of your data.
+// RespectStrings treats a string at the lock's key as a lock that somebody else has. The locks of
+// redsync, bsm/redislock and rueidislock are such strings. So Go services that use one of them can
+// share a lock with this library, while a fleet moves from one to the other. docs/migrating.md in
+// the repository says how. Without the option a string is an error, because it may be the key of
+// your data.
 //
-//   - Lock waits until the string is gone. Nobody announces that, so Lock asks again when the string's
-//     time to live ends, and each 125 to 250 ms until then: one waiter of each client and name.
-//   - TryLock returns [ErrNotAcquired] at once, and the error's text says that a string is in the way.
-//   - A string without a time to live is waited for in the same way, and the error's text says so.
+//   - Lock waits until the string is gone. Nobody announces that, so Lock asks again when the
+//     string's time to live ends, and each 125 to 250 ms until then. One waiter of each client and
+//     name asks.
+//   - TryLock returns [ErrNotAcquired] at once, and the error's text says that a string is in the
+//     way.
+//   - Lock waits for a string without a time to live in the same way, and the error's text says so.
 //   - The lock is not handed off within the process, as with [NoHandoff], and [Keep] has no effect:
-//     nobody would hear that a client of another library waits.
+//     the client would not learn that a client of another library waits.
 //
-// The string is never changed. Only acquisitions respect it: State and ForceUnlock return an error as without
-// the option, and a hold whose key became a string is lost. The other library must respect this one's
-// locks, too, which are hashes: it does if it sets its string only where there is no key at all (SET NX).
+// The library never changes the string. Only acquisitions respect it. State and ForceUnlock return
+// an error as without the option, and a hold whose key became a string is lost. The other library
+// must respect this one's locks too, which are hashes. It does if it sets its string only where
+// there is no key at all (SET NX).
 //
 // Kinds that cannot wait for a string refuse the option: all but rlock.
 func RespectStrings() Option { return engine.RespectStrings() }
@@ -190,7 +197,7 @@ func RespectStrings() Option { return engine.RespectStrings() }
 //
 // Of nested holds, the option of the outermost counts. Such a hold is never handed off within the
 // process. For such a lock a quorum ignores masters that were started less than d ago, because they
-// may have forgotten the lock; see redlock.TrustRestarts.
+// may have forgotten the lock: see redlock.TrustRestarts.
 func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 
 // ReleaseOnError makes [Do] give up what is left of [HoldAtLeast] if its function returns an error or
@@ -203,9 +210,9 @@ func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 func ReleaseOnError() Option { return engine.ReleaseOnError() }
 
 // WithReplicas makes a grant count only when n replicas of the server confirm it within timeout
-// (WAIT). If fewer confirm, the lock is given back, and Lock and TryLock return [ErrNotReplicated].
-// The error says how many confirmed. Lock does not try again by itself: while replicas are missing
-// it would take the lock and give it back, again and again, and hinder others.
+// (WAIT). If fewer confirm, the client gives the lock back, and Lock and TryLock return
+// [ErrNotReplicated]. The error says how many confirmed. Lock does not retry by itself: while
+// replicas are missing it would take the lock and give it back, again and again, and hinder others.
 //
 // WithReplicas narrows the window in which a failover loses a lock that is held. It does not close
 // the window. A replica that is not among the n may be promoted. That cannot happen if n is the
