@@ -1,5 +1,5 @@
-// Package fence lets a store check fencing tokens: the store that a lock protects refuses the
-// writes of a holder that comes too late.
+// Package fence lets a store check fencing tokens. The store that a lock protects then refuses late
+// writes of earlier holders.
 //
 // A process may be paused for longer than its lease, or Redis may forget a grant. No lock can keep
 // such a late holder from sending its write. But each grant of a lock has a greater token than all
@@ -16,16 +16,16 @@
 // because the store has seen no greater token. So a holder that reads, computes and writes must
 // check before it reads, or write only what does not depend on the read.
 //
-// Anything about writes that go around the guard, or after the store has lost data: a guard is as
+// Anything about writes that go around the guard, or after the store has lost data. A guard is as
 // durable as the store that it is in.
 //
-// Any order between the tokens of different locks. One resource is guarded by one lock. Under
-// nested holds of several locks, and under that of a multilock, a guard refuses to choose a token
+// Any order between the tokens of different locks. One lock guards one resource. Under nested holds
+// of several locks, and under the hold of a multilock, a guard refuses to choose a token
 // ([ErrSeveralLocks]): choose it by [TokenOf]. Otherwise a late holder of the outer lock could pass
 // the guard with the fresh token of an inner lock.
 //
-// That every permit holder passes a guard. Each holder of permits has a token of its own, so a store
-// that has seen a later token refuses holders with earlier ones.
+// That every permit holder passes a guard. Each holder of permits has a token of its own, so a
+// store that has seen a later token refuses holders with earlier ones.
 package fence
 
 import (
@@ -37,7 +37,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// ErrStale says that the store has seen a greater token: another holder has been there since.
+// ErrStale says that the store has seen a greater token: a later holder has written since.
 // Errors that wrap it are [*StaleError] and name both tokens.
 var ErrStale = errors.New("stale fencing token")
 
@@ -54,7 +54,7 @@ var ErrSeveralLocks = errors.New("the context belongs to holds of several locks"
 // errZero refuses a token that the caller forgot to set. No grant has the token 0.
 var errZero = errors.New("fence: token is 0, which no hold has; pass on the token of the hold")
 
-// StaleError is a refusal: nothing was written. errors.Is is true for [ErrStale].
+// StaleError says that the guard refused a write, and wrote nothing. errors.Is is true for [ErrStale].
 type StaleError struct {
 	Resource string
 	Token    uint64 // the token that was refused
@@ -70,9 +70,9 @@ func (e *StaleError) Error() string {
 func (e *StaleError) Unwrap() error { return ErrStale }
 
 // Token is the fencing token of the hold that the context belongs to, the innermost hold if there
-// are several; ok is false if there is none. Under the hold of a multilock it is that of any member:
-// use [TokenOf] there. Token also works after the hold has ended: the store decides whether the
-// token still counts.
+// are several. ok is false if there is none. Under the hold of a multilock it is the token of any
+// member: use [TokenOf] there. Token also works after the hold has ended: the store decides whether
+// the token still counts.
 func Token(ctx context.Context) (token uint64, ok bool) {
 	if ctx == nil {
 		return 0, false

@@ -20,7 +20,7 @@ const maxArgs = 7000
 // locks may be in another Redis. Make one with [NewRedis]; it is immutable.
 //
 // The last token of a key is in a key of its own, "holdfast_fence:{key}" ("holdfast_fence:" and the
-// key if that brings a hash tag). This key has no time to live, because nobody knows how late a
+// key if the key has a hash tag). This key has no time to live, because nobody knows how late a
 // late writer is. It must survive whatever the guarded key survives. Delete it when the lock will
 // never be used again.
 type Redis struct{ rdb redis.UniversalClient }
@@ -29,14 +29,14 @@ type Redis struct{ rdb redis.UniversalClient }
 func NewRedis(rdb redis.UniversalClient) *Redis { return &Redis{rdb} }
 
 // Do runs a command whose first argument is the key, as in Do(ctx, "stock:7", "HSET", "count", 3),
-// unless the key has seen a greater token than that of the context's hold. One script checks and
-// runs the command. Other keys that the command writes are not guarded.
+// unless the key has seen a greater token than that of the context's hold. One script checks the
+// token and runs the command. Do does not guard other keys that the command writes.
 //
 // Do returns the command's reply as a script sees it: status and bulk replies are strings, arrays
 // and maps are []any, integers are int64 (rounded from 2^53 on), and nil is nil.
 //
 // Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; an error that names a bad argument and
-// the remedy, before anything is sent; else the error of the command or of the network, wrapped,
+// the remedy, before anything is sent; otherwise the error of the command or of the network, wrapped,
 // with the cause of a context that has ended. After a [redis.Error] the command has done nothing.
 // After any other error the command may have run. Do repeats nothing: repeat the command if that is
 // harmless.

@@ -19,8 +19,8 @@ import (
 //
 //	UPDATE accounts SET balance = $1, token = $2 WHERE id = $3 AND token <= $2
 //
-// and treat it as a refusal if the row exists and was not changed. Use this in MySQL, whose upsert
-// has no such condition.
+// If the row exists and was not changed, the token is stale. Use this in MySQL, whose upsert has no
+// such condition.
 type SQL struct {
 	schema, note, ask string
 }
@@ -55,10 +55,9 @@ func (g *SQL) Schema() string { return g.schema }
 // one after another, and a transaction that is rolled back leaves no token.
 //
 // Errors: [*StaleError]; [ErrNoToken]; [ErrSeveralLocks]; an error that names a bad argument and
-// the remedy, before anything is sent; else the database's error, wrapped. The database may ask for
-// the transaction to be repeated, as after any other statement (40001 in PostgreSQL, from
-// REPEATABLE READ up). If the token has become stale meanwhile, the repeated transaction is
-// refused.
+// the remedy, before anything is sent; otherwise the database's error, wrapped. As after any other
+// statement, the database may require that the transaction is repeated (40001 in PostgreSQL, from
+// REPEATABLE READ up). If the token has become stale meanwhile, Check refuses the repeated transaction.
 func (g *SQL) Check(ctx context.Context, tx *sql.Tx, resource string) error {
 	token, err := only(ctx)
 	if err != nil {

@@ -15,27 +15,26 @@ var ErrClosed = errors.New("pubsub: hub is closed")
 
 // Options of a [Hub]. A field that is zero or negative has its default.
 type Options struct {
-	// Linger is how long a subscription stays on the server after its last waiter has left, and
-	// then the connection after its last subscription. Both take up to a quarter more, so that idle
-	// channels are looked for in groups. Default 2 s.
+	// Linger is how long a subscription stays on the server after its last waiter has gone, and
+	// then the connection after its last subscription. Both take up to a quarter more, because the
+	// hub looks for idle channels in groups. Default 2 s.
 	Linger time.Duration
-	// Ping is the silence on a subscribed connection after which it is pinged. When there is none
-	// after as long again, the connection is replaced; so a dead server is noticed within two
-	// periods. It also bounds each write. Default 5 s.
+	// Ping is the time without a message after which the hub pings a subscribed connection. After
+	// as long again without an answer the hub replaces the connection. So it notices a dead server
+	// within two periods. Ping also bounds each write. Default 5 s.
 	Ping time.Duration
-	// Classic makes a cluster's channels classic ones, also where its servers know SSUBSCRIBE. All
-	// of them are then on one connection, to any of the servers.
+	// Classic makes a cluster's channels classic ones, even if its servers know SSUBSCRIBE. All of
+	// them are then on one connection, to any of the servers.
 	Classic bool
-	// Changed is called when a connection has been lost that was up, or could not be made for a start,
-	// and when there is one to the same address again, or nobody needs one any more: its waiters have gone,
-	// or wait at another server. Further failures in between are not told, nor is the end of one that was
-	// not lost. Changed is called
-	// without a mutex by a goroutine that keeps a connection, and must not block. Default: nobody wants to
-	// know.
+	// Changed is called when a connection is lost, or cannot be opened at first. It is called again
+	// when there is a new connection to the same address, or when nobody needs one any more: its
+	// waiters have gone, or wait at another server. It is not called for further failures in
+	// between, nor for the end of a connection that was not lost. A goroutine that keeps a
+	// connection calls Changed, without a mutex. Changed must not block. Default: none.
 	Changed func(Connection)
 }
 
-// Connection is what has become of the connection to a server.
+// Connection is a change of the connection to a server.
 type Connection struct {
 	Server string // its address, as the options of go-redis have it
 	Up     bool   // there is one again, or none is needed
@@ -60,13 +59,13 @@ type Stats struct {
 	Goroutines  int // goroutines of the hub
 }
 
-// Hub shares the subscriber connections of one client between all who wait. Make it with [New]; it
-// is safe for concurrent use.
+// Hub shares the subscriber connections of one client between all its waiters. Make it with [New];
+// it is safe for concurrent use.
 //
 // One mutex guards all of the bookkeeping, of the hub, its links and their topics. It is never held
 // over a network call or while sending on a channel that might block. Rejected: a mutex per link.
 // Routing moves topics between links, which needs an order of locks or both at once, and the
-// critical sections are short against a message from the network.
+// critical sections are short compared with a message from the network.
 type Hub struct {
 	rdb    redis.UniversalClient
 	opts   Options
@@ -94,7 +93,7 @@ type Hub struct {
 }
 
 // New makes a hub. It sends nothing and starts nothing before the first [Hub.Subscribe]. The client
-// stays the caller's, who closes it after the hub.
+// stays the caller's. Close it after the hub.
 func New(rdb redis.UniversalClient, opts Options) *Hub {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Hub{
@@ -115,14 +114,15 @@ func New(rdb redis.UniversalClient, opts Options) *Hub {
 	}
 }
 
-// Subscribe joins those who wait for messages on channel. It never blocks and never touches the
-// network: the server is asked in the background, and what comes of it is told by
-// [Subscription.Wake]. The subscription must be closed.
+// Subscribe joins the waiters for messages on channel. It never blocks and never uses the network:
+// the hub asks the server in the background, and reports the result by [Subscription.Wake]. Close
+// the subscription at the end.
 func (h *Hub) Subscribe(channel string) *Subscription {
 	return h.subscribe(channel, &Subscription{wake: make(chan struct{}, 1)})
 }
 
-// Listen is Subscribe for one who needs what the messages say. There is no Wake then.
+// Listen is Subscribe for a caller that needs the content of the messages. The subscription has no
+// Wake.
 func (h *Hub) Listen(channel string, l Listener) *Subscription {
 	return h.subscribe(channel, &Subscription{hears: l})
 }
@@ -149,8 +149,8 @@ func (h *Hub) subscribe(channel string, s *Subscription) *Subscription {
 	return s
 }
 
-// Listens is how many connections of the hub are subscribed to a channel, as far as it knows: 1 or
-// 0.
+// Listens returns how many connections of the hub are subscribed to a channel, as far as it knows:
+// 1 or 0.
 func (h *Hub) Listens(channel string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -160,8 +160,8 @@ func (h *Hub) Listens(channel string) int {
 	return 0
 }
 
-// Unlinger ends the subscription of a channel that only lingers, without waiting for that. With
-// subscribers nothing happens.
+// Unlinger ends the subscription of a channel that only lingers, and does not wait for that. If the
+// channel has subscribers, nothing happens.
 func (h *Hub) Unlinger(channel string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -176,8 +176,7 @@ func (h *Hub) Unlinger(channel string) {
 }
 
 // Close ends all connections and waits for the hub's goroutines, but not longer than ctx. All
-// subscribers are woken and find [ErrClosed]; so does everybody who subscribes later. Closing twice
-// is harmless.
+// subscribers wake and find [ErrClosed], and so do later subscribers. Closing twice is harmless.
 func (h *Hub) Close(ctx context.Context) error {
 	h.mu.Lock()
 	if !h.closed {

@@ -24,10 +24,10 @@ type Subscription struct {
 func (s *Subscription) Wake() <-chan struct{} { return s.wake }
 
 // Err is the error for which this channel cannot be subscribed: the server's refusal, or
-// [ErrClosed]. It is set before the token that tells of it and does not change afterwards. While it
-// is nil the hub keeps trying.
+// [ErrClosed]. It is set before the waiter gets the token for it, and does not change afterwards.
+// While it is nil the hub keeps trying.
 //
-// It takes no mutex: ten thousand may ask at the same time.
+// Err takes no mutex: ten thousand may ask at the same time.
 func (s *Subscription) Err() error {
 	if err := s.topic.err.Load(); err != nil {
 		return *err
@@ -35,7 +35,7 @@ func (s *Subscription) Err() error {
 	return nil
 }
 
-// Close leaves the channel. The last one to leave starts the time that the subscription lingers.
+// Close leaves the channel. The linger time of the subscription begins when the last waiter leaves.
 // Closing twice is harmless.
 func (s *Subscription) Close() {
 	h := s.topic.hub
@@ -48,7 +48,7 @@ func (s *Subscription) Close() {
 	s.topic.removeLocked(s)
 }
 
-// Confirmed reports whether messages arrive, as far as is known.
+// Confirmed reports whether messages arrive, as far as the hub knows.
 func (s *Subscription) Confirmed() bool {
 	h := s.topic.hub
 	h.mu.Lock()
@@ -56,9 +56,9 @@ func (s *Subscription) Confirmed() bool {
 	return s.topic.state == confirmed
 }
 
-// Reconnect says that messages do not arrive although the subscription is confirmed: its server is
-// not the one that messages are published on any more. Its connection is replaced, which is told as
-// any outage.
+// Reconnect tells the hub that messages do not arrive although the subscription is confirmed: its
+// server is no longer the one on which messages are published. The hub replaces the connection, and
+// wakes the waiters as after any outage.
 func (s *Subscription) Reconnect() {
 	h := s.topic.hub
 	h.mu.Lock()
@@ -69,13 +69,13 @@ func (s *Subscription) Reconnect() {
 	}
 }
 
-// Listener hears what a subscription is sent. Its methods are called one at a time, with the mutex
-// of the hub held: they must neither block nor call the hub or its subscriptions.
+// Listener gets what is sent to a subscription. The hub calls its methods one at a time, and holds
+// its mutex: they must neither block nor call the hub or its subscriptions.
 type Listener interface {
 	// Message is called with each message.
 	Message(payload string)
 	// Look is called for everything else for which [Subscription.Wake] has a token: messages may
-	// have been missed, or from now on are. confirmed says that they arrive.
+	// have been missed, or may be from now on. confirmed says that they arrive.
 	Look(confirmed bool)
 }
 
