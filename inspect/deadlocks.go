@@ -16,16 +16,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// Deadlock is a circle of waits, none of which ends by itself, unless it has a limit: each waits for what the next one has, and
-// the last one for what the first one has. It may be one wait, for what its own caller has.
+// Deadlock is a circle of waits. Each waits for what the next one has, and the last one for what the
+// first one has. None of them ends by itself, unless it has a limit. A circle may be one wait, for
+// what its own caller has.
 type Deadlock []Blocked
 
 // Blocked is one wait of a circle.
 type Blocked struct {
 	Client string // the id
 	Label  string // who the client is, see Label of holdfast.Options
-	Kind   string // of the lock that is waited for: the package, as "rlock"
-	Name   string // that is waited for
+	Kind   string // of the lock that it waits for: the package, as "rlock"
+	Name   string // of that lock
 	Waited time.Duration
 	Has    string // the name of the lock that it has, and that the wait before it is for
 	Owner  string // of that lock, as [Holder] has it
@@ -47,15 +48,16 @@ func (d Deadlock) String() string {
 // mostTexts is how many clients are heard at most.
 const mostTexts = 10_000
 
-// Deadlocks finds circles of waits over all clients, of locks that one server grants, or of quorums whose
-// first master this is. Clients say in Redis which waits have lasted for LongWait of holdfast.Options, of
-// callers that hold other locks, as far as their contexts tell. Without such a wait there is no circle to
-// be seen.
+// Deadlocks finds circles of waits over all clients, of locks that one server grants, or of quorums
+// whose first master this is. Clients write to Redis which waits have lasted for LongWait of
+// holdfast.Options, if their callers hold other locks, as far as their contexts tell. Deadlocks sees
+// only circles of such waits.
 //
-// Deadlocks reads these texts. If they show a circle it waits until the clients have written two more,
-// half of LongWait or so and about a minute at most, whatever the texts say, and looks again. It also looks whether the holders still stand in Redis. So what it
-// returns stood at one moment between the two looks. It reads only, and goes through the keys in steps, as
-// [Inspector.Locks] does.
+// Deadlocks reads these texts. If they show a circle, it waits until the clients have written two
+// more, and reads again. That takes about half of LongWait, and about a minute at most, whatever the
+// texts say. It also checks that the holders still stand in Redis. So the circles that it returns
+// stood at one moment between the two reads. Deadlocks changes nothing, and goes through the keys in
+// steps, as [Inspector.Locks] does.
 func (i *Inspector) Deadlocks(ctx context.Context) (_ []Deadlock, err error) {
 	defer func() { err = printable.Error(err) }()
 	clients, err := i.sayers(ctx)

@@ -15,32 +15,32 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Why a hold was not ended. In both cases nothing was changed.
+// The reasons why End did not end a hold. In both cases End changed nothing.
 var (
-	// ErrStale is that another owner has the lock than the one that was named, or another grant.
+	// ErrStale says that the lock has another owner, or another grant, than the one in Grant.
 	ErrStale = errors.New("somebody else has it")
-	// ErrFree is that nobody has the lock.
+	// ErrFree says that nobody has the lock.
 	ErrFree = errors.New("nobody has it")
 )
 
-// Grant says which hold is meant. One of the two is needed; if both are given both must fit.
+// Grant names a hold. Set one field at least. If both are set, both must fit.
 type Grant struct {
 	Owner string // of the lock, as [Holder] has it
 	// Token is the last token of the lock, as [Lock] has it. It stands for one grant, and not for the
-	// next one of the same owner. Readers have none, nor has a permit of several.
+	// next one of the same owner. Readers have no token, and neither has one permit of several.
 	Token uint64
 }
 
-// Ended is what became of a hold.
+// Ended is what End did.
 type Ended struct {
 	Kind   Kind
 	Holder Holder
-	// Until is when the holder knows at the latest, counted from now: a client of this library does not
-	// trust its hold for longer than the lease that it had. Mostly it learns at its next renewal, within a third of
-	// the lease. Negative: that is not known. A client of Redisson is told nothing; its unlock fails.
+	// Until is how long it takes at most until the holder knows: a client of this library does not trust
+	// its hold for longer than the lease that it had. Mostly it learns at its next renewal, within a third
+	// of the lease. Negative: not known. A client of Redisson does not learn of the end; its unlock fails.
 	Until time.Duration
-	// Untold is why those who wait could not be told, if they could not. They find out when the lease
-	// that they know of ends, or at their next poll.
+	// Untold is why the server could not wake the waiters; empty if it could. The waiters find out when
+	// the lease that they know of ends, or at their next poll.
 	Untold string
 }
 
@@ -48,16 +48,16 @@ type Ended struct {
 // after a release.
 const claim = 2 * time.Second
 
-// End takes the lock from one holder, and wakes those who wait: of a read-write lock from one reader
-// or the writer, of a semaphore all permits of one owner. Only fencing tokens protect from a holder
-// that is still alive: it works on until it learns of its loss.
+// End takes the lock from one holder, and wakes the waiters. It takes a read-write lock from one
+// reader or the writer, and all permits of a semaphore from one owner. A holder that is still alive
+// works on until it learns of its loss. Only fencing tokens protect from that.
 //
-// End looks at the lock and then names to the server the owner, and the token if one is given: the
-// server frees the lock of these or changes nothing. If no answer comes the error says that it may
-// have happened.
+// End reads the lock, and then sends the server the owner, and the token if Grant has one. The server
+// frees the lock of that owner and token, or changes nothing. If no answer comes, the error says that
+// the hold may have been ended.
 //
-// One master's part of a quorum lock is freed like any lock. Its holder finds out, and has the lock
-// still if a majority of the other masters says so.
+// End frees one master's part of a quorum lock like any lock. Its holder finds out, and keeps the lock
+// if a majority of the masters still says so.
 func (i *Inspector) End(ctx context.Context, name string, g Grant) (_ Ended, err error) {
 	defer func() { err = printable.Error(err) }()
 	if g == (Grant{}) {

@@ -23,9 +23,9 @@ func (e *missedError) Error() string { return fmt.Sprintf("%s: %v", e.servers[0]
 
 func (e *missedError) Unwrap() error { return e.err }
 
-// Missed are the addresses of those masters of a cluster of which an error of [Inspector.Locks] says that they
-// have not told all that they have, while the others have; none if it does not say so. [Lock.Server] has such an
-// address.
+// Missed returns the addresses of the masters of a cluster whose locks are missing, at least in part,
+// according to an error of [Inspector.Locks]. The locks of the others are complete. Missed returns
+// none if the error says nothing of that. [Lock.Server] has such an address.
 func Missed(err error) []string {
 	var missed *missedError
 	if !errors.As(err, &missed) {

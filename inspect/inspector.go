@@ -19,17 +19,17 @@ import (
 
 // Options change how an Inspector asks. The zero value, or nil, will do.
 type Options struct {
-	// Step is how many keys the server looks at for each SCAN, about; default 1000. The server serves
+	// Step is about how many keys the server looks at for each SCAN; default 1000. The server serves
 	// nobody else meanwhile, and 1000 keys take it about a millisecond.
 	Step int64
-	// List is how many holders and waiters of a lock are listed, at most; default 64, and 512 at most.
+	// List is the greatest number of holders and of waiters in a [Lock]; default 64, at most 512.
 	List int
-	// ClassicPubSub says that the clients have the option of that name, which matters in a cluster only.
+	// ClassicPubSub says that the clients have the option of that name. It matters in a cluster only.
 	ClassicPubSub bool
 }
 
-// An Inspector looks at the locks of one Redis: a server, a master behind Sentinel, or a cluster. It
-// holds no resources and needs no closing. All methods are safe for concurrent use.
+// An Inspector reads the locks of one Redis: a server, a master behind Sentinel, or a cluster. It holds
+// no resources and needs no closing. All methods are safe for concurrent use.
 type Inspector struct {
 	rdb     redis.UniversalClient
 	cluster *redis.ClusterClient // nil if it is none
@@ -81,8 +81,8 @@ func (i *Inspector) sharded() bool {
 	return i.cluster != nil && i.cluster.Options().ClusterSlots == nil && !i.opts.ClassicPubSub
 }
 
-// Lock tells what there is at a name, which is spelled as it stands in Redis. A name at which there is
-// nothing is no error: its kind is [Nothing].
+// Lock returns what is at a name, which is spelled as in Redis. If nothing is there, that is not an
+// error: the kind is [Nothing].
 func (i *Inspector) Lock(ctx context.Context, name string) (_ Lock, err error) {
 	defer func() { err = printable.Error(err) }()
 	if err := keys.Check(name); err != nil {

@@ -15,7 +15,7 @@ const (
 	Semaphore Kind = "semaphore" //
 	Latch     Kind = "latch"     // or somebody's counter, see the package comment
 	Election  Kind = "election"  // somebody has announced itself as the leader
-	Foreign   Kind = "foreign"   // the key is no lock
+	Foreign   Kind = "foreign"   // the key is not a lock
 )
 
 // Lock is what the server knows of a name at one moment.
@@ -25,34 +25,34 @@ type Lock struct {
 	// Type is that of the name's key, as TYPE has it: "hash", "string", "none".
 	Type string
 	At   time.Time // by the server's clock
-	// Remaining is what is left of the key's time to live. Of a plain lock that is the lease. Negative:
+	// Remaining is what is left of the key's time to live. For a plain lock that is the lease. Negative:
 	// the key has none, or there is no key.
 	Remaining time.Duration
-	// Token is the last fencing token that was granted; 0: none is known. Where a client hands a lock off
-	// among its goroutines it is the last one of those that it has reserved, which may be greater than
-	// that of the holder.
+	// Token is the last fencing token that was granted; 0: none is known. If a client hands a lock off
+	// among its goroutines, Token is the last one that it has reserved, which may be greater than that of
+	// the holder.
 	Token   uint64
 	Holders []Holder
-	Waiters int      // whose places count; -1 where the kind has no queue in Redis
-	Queue   []Waiter // the first ones, in their order where there is one; also those whose places do not count any more
+	Waiters int      // those whose places count; -1 if the kind has no queue in Redis
+	Queue   []Waiter // the first ones, in their order if there is one; with those whose places have ended
 	// Listening is how many connections listen for the lock's release at this server; -1: not known.
 	Listening int
 	Permits   *Permits // of a semaphore
-	Count     int64    // of a latch: what is left to count
+	Count     int64    // of a latch: the count that is left
 	Leader    *Leader  // of an election
 	Problems  []Problem
-	// More says that there are more holders or waiters than are listed.
+	// More says that there are more holders or waiters than Holders and Queue have.
 	More bool
-	// Server is the address of the master that was asked; empty where that is not known.
+	// Server is the address of the master that answered; empty: not known.
 	Server string
 }
 
 // Held reports whether somebody has the lock, or some of its permits, or a latch is not open.
 func (l *Lock) Held() bool { return len(l.Holders) > 0 || l.Kind == Latch && l.Count > 0 }
 
-// Granted is when the holder of a lock got it, by the server's clock: the token is that time, as long
-// as the clock did not go back. It is the zero Time where that is not known: for readers, permits, and
-// tokens that are ahead of the clock.
+// Granted returns when the server granted the lock to its holder, by the server's clock. The token is
+// that time, as long as the clock did not go back. Granted returns the zero Time if the time is not
+// known: for readers, permits, and tokens that are ahead of the clock.
 func (l *Lock) Granted() time.Time {
 	const beginning = 1_000_000_000_000_000 // microseconds: 2001, which no token of a clock is before
 	if len(l.Holders) != 1 || l.Holders[0].Mode == Read || l.Permits != nil || l.Token < beginning {
@@ -64,7 +64,7 @@ func (l *Lock) Granted() time.Time {
 	return time.Time{}
 }
 
-// Mode is in which way an owner has a read-write lock.
+// Mode is how an owner holds a read-write lock.
 type Mode string
 
 // The modes.
@@ -75,12 +75,12 @@ const (
 
 // Holder is an owner that has a lock.
 type Holder struct {
-	// Owner is "<client uuid>:h<number>", with a k or an s where the client keeps locks, and
-	// Redisson's without a letter. Of Redisson's permits it is the permit's id.
+	// Owner is "<client uuid>:h<number>", with a k or an s for the h if the client keeps locks, and
+	// Redisson's without a letter. For a permit of Redisson's it is the permit's id.
 	Owner string
 	// Raw is the owner as it stands in Redis, which is what [Inspector.End] compares.
 	Raw string
-	// Count is how many times it has the lock, or how many permits.
+	// Count is how often it has entered the lock, or how many permits it has.
 	Count     int
 	Remaining time.Duration // of its lease; negative: it has no end
 	Mode      Mode          // of a read-write lock, else empty
@@ -95,8 +95,8 @@ func (h Holder) Client() string { return clientOf(h.Owner) }
 // Waiter is an owner with a place.
 type Waiter struct {
 	Owner     string
-	Remaining time.Duration // for how long its place counts without a word of its client; negative: it does not any more
-	Listening int           // how many listen where it is called: none, and it is dead or out of reach; -1: not known
+	Remaining time.Duration // for how long its place counts if its client sends nothing; negative: the place has ended
+	Listening int           // connections that listen on its client's channel; 0: it is dead or out of reach; -1: not known
 	Wants     int           // permits; 1 for all others
 	Redisson  bool
 	Label     string
@@ -105,8 +105,7 @@ type Waiter struct {
 // Client is the id of the waiter's client.
 func (w Waiter) Client() string { return clientOf(w.Owner) }
 
-// Alive reports whether the place counts, and somebody listens where its owner is called, as far as
-// that is known.
+// Alive reports whether the place counts, and whether its client listens, as far as that is known.
 func (w Waiter) Alive() bool { return w.Remaining > 0 && w.Listening != 0 }
 
 // Permits is what a semaphore has.
@@ -114,10 +113,10 @@ type Permits struct {
 	All   int64 // how many there are
 	Free  int64 // negative if more are out than there are
 	Out   int64 // whose leases have not ended
-	Ended int64 // whose leases have: they are free for whoever comes next, and count as Free
+	Ended int64 // whose leases have ended: they are free for the next caller, and count as Free
 }
 
-// Leader is what the leader of an election said of itself.
+// Leader is what the leader of an election has announced.
 type Leader struct {
 	Owner string
 	Token uint64
@@ -131,7 +130,7 @@ type Trouble string
 const (
 	NoEnd        Trouble = "no-end"        // a lock without a time to live
 	NoOwner      Trouble = "no-owner"      // a count, or a number of permits, without an owner
-	NotALock     Trouble = "not-a-lock"    // a key of another type, or a hash that is no lock
+	NotALock     Trouble = "not-a-lock"    // a key of another type, or a hash that is not a lock
 	WrongType    Trouble = "wrong-type"    // a key beside the lock is of a type that it cannot have
 	BadToken     Trouble = "bad-token"     // the token's key holds no token
 	NoToken      Trouble = "no-token"      // an owner of this library has the lock, and its token is gone

@@ -13,39 +13,38 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Query says which locks are wanted. The zero value: all that somebody has or waits for, and those that
-// look wrong.
+// Query selects locks. The zero value selects all locks that somebody holds or waits for, and those
+// that look wrong.
 type Query struct {
-	// Match is a pattern for the names, as in KEYS of Redis: * for anything, ? for a byte, [ab] for one of
-	// some, \ before one that is meant. Empty: all.
+	// Match is a pattern for the names, as in KEYS of Redis: * for anything, ? for one byte, [ab] for one
+	// of several, \ before a byte that stands for itself. Empty: all.
 	Match string
-	// Free wants those too that nobody has, and that had a holder within the last hour.
+	// Free adds the locks that nobody holds, and that had a holder within the last hour.
 	Free bool
-	// Redisson wants those too that only clients of Redisson have used, which leave no token. That takes
-	// a second pass over the keys, and looks into each hash that has not many fields.
+	// Redisson adds the locks that only clients of Redisson have used, which leave no token. That takes a
+	// second pass over the keys, and reads each hash that does not have many fields.
 	Redisson bool
-	// Contended wants only those for whose release somebody listens, and asks for the channels instead of
-	// the keys. That takes the servers a time that grows with the number of active channels, and
-	// finds latches too that are waited for.
+	// Contended selects only the locks for whose release somebody listens. It asks for the channels
+	// instead of the keys, which takes the servers longer the more active channels there are. It also
+	// finds latches that somebody waits for.
 	Contended bool
-	// Answered is called each time that a server has answered, also where that brought no lock: for who shows
-	// whether a server is silent. It runs in the goroutine that iterates. Default: nobody is called.
+	// Answered is called each time that a server has answered, even without a lock, so that a caller can
+	// show whether a server is silent. It runs in the goroutine that iterates. Default: none.
 	Answered func()
 }
 
 // batch is how many names are looked at in one round trip.
 const batch = 100
 
-// Locks goes over the locks of all masters, in no order. It holds no more of them than one round trip
-// brings, of each master of a cluster: they are asked at the same time, so that one that is silent does not hide
-// what the others have. An error ends it; where one master of a cluster does not answer, that is after the locks
-// of the others, and [Missed] says which ones these are. Locks returns when no command is under way any more, also
-// where the iteration is broken off.
+// Locks goes over the locks of all masters, in no order. It asks the masters of a cluster at the same
+// time, so that a silent one does not hide the locks of the others. It holds no more locks than one
+// round trip to each master brings. An error ends the iteration. If one master of a cluster does not
+// answer, the error comes after the locks of the others, and [Missed] names the silent masters. Locks
+// returns when no command is under way any more, even if the loop is left early.
 //
-// SCAN may name a key twice. What was named among the last 131 072 locks is left out, by a hash of the
-// name of 64 bits, so a lock may be there twice where there are more, and the chance that one is left
-// out wrongly is below one in a billion. A lock that a server refuses to show is there with a problem
-// [Unreadable].
+// SCAN may name a key twice. Locks leaves out a name that was among the last 131 072 locks, by a 64-bit
+// hash of the name. So a lock may appear twice if there are more, and the chance that one is left out
+// wrongly is below one in a billion. A lock that a server refuses to show has the problem [Unreadable].
 func (i *Inspector) Locks(ctx context.Context, q Query) iter.Seq2[Lock, error] {
 	return func(yield func(Lock, error) bool) {
 		w := &walk{Inspector: i, Query: q, seen: newSeen(1 << 17), yield: yield}

@@ -11,11 +11,11 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-// Several tells what there is at each of some names, in their order: the state of each is of one
-// moment, and that of all is not. It takes one round trip for 100 names of one server, and another for
-// the labels of their clients. The masters of a cluster are asked at the same time. With an error those locks are
-// there that were told all the same; the others have no Name. A name that a server refuses to show, or that no lock can have, has the
-// problem [Unreadable].
+// Several returns what is at each of some names, in their order. The state of each is of one moment,
+// and that of all is not. Several takes one round trip for 100 names of one server, and another for the
+// labels of their clients. It asks the masters of a cluster at the same time. With an error it returns
+// the locks that servers have answered for; the others have no Name. A name that a server refuses to
+// show, or that no lock can have, has the problem [Unreadable].
 func (i *Inspector) Several(ctx context.Context, names []string) (_ []Lock, err error) {
 	defer func() { err = printable.Error(err) }()
 	locks := make([]Lock, len(names))
