@@ -9,37 +9,36 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Fault is what is to happen to commands of locks. Its zero value loses the next command of any
-// lock before it reaches the server.
+// Fault is what happens to commands of locks. Its zero value loses the next command of any lock
+// before it reaches the server.
 type Fault struct {
-	// Name is that of the lock, as it stands in Redis: with the Prefix of the client, if there is
-	// one. Empty: of any.
+	// Name is the name of the lock in Redis: with the Prefix of the client, if there is one. Empty:
+	// any lock.
 	Name string
-	// Op says which commands. Empty: any script of a lock, which leaves out [Listen].
+	// Op selects the commands. Empty: any script of a lock, which leaves out [Listen].
 	Op Op
-	// Skip is how many commands that fit are let through first.
+	// Skip is how many commands that match pass first.
 	Skip int
-	// Times is how many are hit, of any client, one after the other. 0 stands for 1, and a negative
-	// number for all of them, until [Injected.Stop].
+	// Times is how many commands the fault hits, of any client, one after the other. 0 means 1. A
+	// negative number means all of them, until [Injected.Stop].
 	Times int
-	// After has the server run the command before anything else happens to it, so that its reply is
-	// what is lost or late.
+	// After makes the server run the command first. The fault then hits the reply.
 	After bool
-	// Delay is for how long the command, or its reply, is held up. What follows on its connection
-	// waits behind it, as in a network. [UntilStopped]: until [Injected.Stop]. A command that is
-	// only delayed arrives; set Err, too, for one that is late and lost.
+	// Delay is how long the command, or its reply, is delayed. Whatever follows on its connection
+	// waits behind it, as in a network. [UntilStopped] delays until [Injected.Stop]. A command that
+	// is only delayed arrives. To make it late and lost, set Err too.
 	Delay time.Duration
-	// Err is what the client meets. An [Answer] is the server's word, which has done nothing then;
-	// so it contradicts After. Any other error is the connection's, which breaks: the client does
-	// not know whether the command has run. nil stands for io.EOF if Delay is 0, and for no error
-	// else.
+	// Err is the error that the client gets. An [Answer] is the server's answer to a command that
+	// it did not run, so it contradicts After. Any other error is the connection's, which breaks:
+	// the client does not know whether the command has run. nil means io.EOF if Delay is 0, and
+	// otherwise no error.
 	Err error
 }
 
 // UntilStopped is a [Fault.Delay] without an end of its own.
 const UntilStopped time.Duration = -1
 
-// Answer is an error that the server answers, for [Fault.Err] and [Server.Fail]: its text begins
+// Answer is an error that the server answers, for [Fault.Err] and [Server.Fail]. Its text begins
 // with a code, as in "OOM command not allowed when used memory > 'maxmemory'.". It is an error of
 // go-redis.
 func Answer(text string) error { return answerError(text) }
@@ -78,7 +77,7 @@ func (f Fault) check() error {
 	return nil
 }
 
-// Injected is a [Fault] that waits for its command, or has met it.
+// Injected is a [Fault] that waits for its command, or has hit it.
 type Injected struct {
 	f       Fault
 	fired   chan struct{} // closed when the first command was hit
@@ -91,18 +90,18 @@ type Injected struct {
 	quiet bool // fired is closed
 }
 
-// Fired is closed when the first command has been hit: for [Fault.After] when the server has run
-// it. A delay begins then.
+// Fired returns a channel that is closed when the fault has hit the first command: with
+// [Fault.After] when the server has run it. A delay begins then.
 func (i *Injected) Fired() <-chan struct{} { return i.fired }
 
-// Hits is how many commands have been hit.
+// Hits returns how many commands the fault has hit.
 func (i *Injected) Hits() int {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	return i.hits
 }
 
-// Stop ends the fault, and lets through what it holds up. A second call does nothing.
+// Stop ends the fault, and lets the commands that it delays go on. A second call does nothing.
 func (i *Injected) Stop() {
 	i.mu.Lock()
 	defer i.mu.Unlock()

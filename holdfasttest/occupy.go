@@ -20,14 +20,15 @@ import (
 // never is a lease for as long as a test can last, also in a bubble.
 const never = 100 * 365 * 24 * time.Hour
 
-// Occupy has somebody else take the lock of a name, of another process that dies at once: the lock
-// ends after the lease, and 0 stands for one without end. release gives it back before that, to who
-// waits first where the kind has a queue; a second call, and one after the end, do nothing.
+// Occupy takes the lock of a name for somebody else: another process, which dies at once. The lock
+// ends after the lease; with 0 it has no end. release gives the lock back before that. If the kind
+// has a queue, the first waiter gets it. A second call of release does nothing, and neither does
+// one after the end.
 //
-// It works for rlock, fairlock, redlock (if so many of its servers are occupied), rwlock (somebody
-// writes) and election (nobody says that he leads). What it is taken for turns out when somebody asks
-// for it; package inspect takes it for a plain lock until then. For a semaphore, and for one that
-// reads, see [Server.OccupyWith]. A name that is taken already fails the test.
+// Occupy works for rlock, fairlock, redlock (occupy enough of its servers), rwlock (somebody
+// writes) and election (somebody leads, without an announcement). The first caller that asks for
+// the lock decides its kind; package inspect reports a plain lock until then. For a semaphore, and
+// for a lock that is read, use [Server.OccupyWith]. A name that is already taken fails the test.
 func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	s.tb.Helper()
 	p := s.stranger()
@@ -43,8 +44,8 @@ func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	})
 }
 
-// OccupyWith is Occupy for any lock, which make makes on the client of somebody else: permits of a
-// semaphore, or an rwlock that is read.
+// OccupyWith is Occupy for any lock. make makes the lock on the client of somebody else: permits of
+// a semaphore, or an rwlock that is read.
 //
 //	release := server.OccupyWith(0, func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "slots", 3) })
 func (s *Server) OccupyWith(lease time.Duration, make func(c *holdfast.Client) holdfast.Locker) (release func()) {
@@ -141,11 +142,11 @@ func (m mortal) Write(p []byte) (int, error) {
 	return m.Conn.Write(p)
 }
 
-// Lose takes the lock of a name, as it stands in Redis, away from who holds it: from all readers of
-// an rwlock, all who have permits of a semaphore, and the leader of an election. Who waits is
-// woken, and may have the lock at once. Clients of this server then ask the server without waiting
-// for their next renewal, so that the contexts of these holds end with holdfast.ErrLost as soon as
-// it has answered. Holds with NoRenewal are not asked about by anybody, and end with their leases.
+// Lose takes the lock of a name, as it stands in Redis, away from its holder: from all readers of
+// an rwlock, all holders of permits of a semaphore, and the leader of an election. The waiters
+// wake, and may get the lock at once. Clients of this server then ask the server without waiting
+// for their next renewal. So the contexts of these holds end with holdfast.ErrLost as soon as it
+// has answered. Holds with NoRenewal send no renewals, and end with their leases.
 //
 // A name that nobody holds fails the test.
 func (s *Server) Lose(name string) {

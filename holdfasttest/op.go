@@ -12,23 +12,26 @@ import (
 // Op is a kind of command, for [Fault.Op].
 type Op string
 
-// The kinds of commands. A caller's one call may need several, and one of them may be sent again.
+// The kinds of commands. One call of a caller may need several commands, and the client may send
+// one of them again.
 const (
 	// Lock asks for a lock: the first time, again after each wake-up, and from its place in a
 	// queue.
 	Lock Op = "lock"
-	// Reenter tells the server of a re-entry, or of the unlock of an inner one.
+	// Reenter tells the server of a re-entry, or of an inner unlock.
 	Reenter Op = "reenter"
-	// Renew renews a lease: of the watchdog, and of Extend.
+	// Renew renews a lease, for the watchdog or for Extend.
 	Renew Op = "renew"
-	// Unlock gives a lock back, or passes it on: also what is undone in the background.
+	// Unlock gives a lock back, or passes it on. It includes what the client undoes in the
+	// background.
 	Unlock Op = "unlock"
-	// Look changes nothing: State, Count, Leader.
+	// Look only reads: State, Count, Leader.
 	Look Op = "look"
-	// Listen subscribes to what wakes the waiters of a lock. Only a command can be hit, and no
-	// answer: faults of Listen cannot have [Fault.After].
+	// Listen subscribes to the messages that wake the waiters of a lock. A fault can hit only its
+	// command, and not its answer: faults of Listen cannot have [Fault.After].
 	Listen Op = "listen"
-	// Other is the rest: of a latch, of ForceUnlock, SetPermits and announcements of a leader.
+	// Other is all else: commands of a latch, of ForceUnlock, SetPermits and announcements of a
+	// leader.
 	Other Op = "other"
 )
 

@@ -9,17 +9,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
-// Queue lets a queue form for a name, as it stands in Redis, which must be taken: it runs each of
-// the functions in a goroutine of its own, the next one when the one before it waits for the lock,
-// and returns when all of them wait. Each function locks the name, in any way, with what it does
-// before and after that. wait returns when all functions have; the end of the test waits for them,
-// too.
+// Queue builds a queue for a name, as it stands in Redis, which must be taken. It runs each of the
+// functions in a goroutine of its own, and starts the next one when the one before it waits for the
+// lock. It returns when all of them wait. Each function locks the name, in any way, and may do
+// other things before and after that. wait returns when all functions have returned; the end of the
+// test waits for them, too.
 //
-// The order is that in which the lock is granted where there is one: between waiters of one client,
-// and for a fairlock, a semaphore and an election between all. Waiters of different clients for one
-// of the other kinds get it in any order, as on a real server.
+// If the kind grants in an order, that is the order of the functions: between waiters of one
+// client, and for a fairlock, a semaphore and an election between all. Waiters of different clients
+// for one of the other kinds get the lock in any order, as on a real server.
 //
-// A function that returns before it waits fails the test, and the later ones are not run.
+// A function that returns before it waits fails the test, and the later ones do not run.
 func (s *Server) Queue(name string, waiters ...func()) (wait func()) {
 	s.tb.Helper()
 	var group sync.WaitGroup

@@ -17,8 +17,8 @@ import (
 )
 
 // Server is an emulated Redis in memory, with clients that lock there. It is made for one test and
-// ends with it. All methods may be called from any goroutine, and, if the Server was made in a
-// bubble of testing/synctest, only from that bubble.
+// ends with it. Any goroutine may call its methods. If the Server was made in a bubble of
+// testing/synctest, only goroutines of that bubble may.
 type Server struct {
 	tb     testing.TB
 	cfg    config
@@ -45,12 +45,12 @@ type config struct {
 	redis []func(*redis.Options)
 }
 
-// AllowHeld lets a test end while locks are held, or calls wait for some. Without it they fail the
-// test.
+// AllowHeld lets a test end while locks are held, or while calls wait for locks. Without it the
+// test then fails.
 func AllowHeld() Option { return func(c *config) { c.held = true } }
 
-// StuckAfter is for how long calls may wait for each other before the test fails and they are let
-// go; see [New]. Negative: for ever.
+// StuckAfter is how long calls may wait for each other before the test fails and the calls return:
+// see [New]. Negative: for ever.
 func StuckAfter(d time.Duration) Option { return func(c *config) { c.stuck = d } }
 
 // ConfigureRedis changes the options of all go-redis clients of the server, such as the ReadTimeout
@@ -59,28 +59,29 @@ func ConfigureRedis(change func(*redis.Options)) Option {
 	return func(c *config) { c.redis = append(c.redis, change) }
 }
 
-// New makes a server, and ends it with the test. A test in a bubble of testing/synctest calls New inside of
-// the bubble, with the bubble's testing.T: a server from outside of it is refused there.
+// New makes a server, and ends it with the test. A test in a bubble of testing/synctest calls New
+// inside of the bubble, with the bubble's testing.T: a server from outside of it fails there.
 //
 // At the end of the test New's cleanup closes all clients of the server. It fails the test for each
-// lock that was still held then, and for each call that still waited, and names the line where that
-// was locked; see [AllowHeld]. Cleanups and defers that the test adds after New run before that.
-// Servers of one test, such as those of a redlock, end together, when the first of them would: all
-// their clients are closed before any of them is gone.
+// lock that is still held then, and for each call that still waits, and names the line of the Lock
+// call; see [AllowHeld]. Cleanups and defers that the test adds after New run before that. Servers
+// of one test, such as those of a redlock, end together, when the first of them would: the cleanup
+// closes all their clients before any of them is gone.
 //
-// While the test runs, calls that wait in vain fail it, and the failure names who waits for whom, and
-// where each of them locked. All clients are then closed, so that the calls return, with
-// holdfast.ErrClosed or, if another client's end comes a moment before that of its own, with what that
-// gave back. Only calls count whose wait has no end of its own, by Wait or by a context.
+// While the test runs, calls that wait in vain fail it. The failure names who waits for whom, and
+// where each of them locked. The server then closes all clients, so that the calls return with
+// holdfast.ErrClosed. If another client closes a moment before its own, a call may return with the
+// lock that that client gave back. Only calls count whose wait has no limit of its own, by Wait or by a
+// context.
 //
-//   - In a bubble that is a call that has waited for an hour of its time, which takes no time: no timer
-//     has let it in until then. In an election, where to wait is all that a candidate does while
-//     another one leads, it must wait for itself, as below.
-//   - Outside of a bubble it is one that has waited for ten seconds for a lock that its own goroutine
-//     has taken, or that another goroutine has taken that waits for it in the same way. The most common
-//     case is Lock under a plain context by who has the lock already. The owner of a lock is a context
-//     and no goroutine, so one that has handed its hold to another, and then waits until that
-//     unlocks, looks the same.
+//   - In a bubble a call counts if it has waited for an hour of the bubble's time, which takes no
+//     time: no timer has let it in until then. In an election a candidate does nothing but wait
+//     while another one leads, so there a call counts only if it waits for itself, as below.
+//   - Outside of a bubble a call counts if it has waited for ten seconds for a lock that its own
+//     goroutine has taken, or for one of a goroutine that waits for it in the same way. In the most
+//     common case, a caller that has the lock already calls Lock under a plain context. The owner
+//     of a lock is a context, not a goroutine. So a goroutine that has passed its hold to another,
+//     and waits until that one unlocks, looks the same.
 //
 // [StuckAfter] replaces both durations.
 func New(tb testing.TB, opts ...Option) *Server {
@@ -129,17 +130,17 @@ func (s *Server) RedisOptions() *redis.Options {
 	return o
 }
 
-// Redis is a client of the server, for the code that is tested, or to look. It is closed at the end
-// of the test.
+// Redis returns a client of the server, for the code under test, or to look at the server. It is
+// closed at the end of the test.
 func (s *Server) Redis() redis.UniversalClient { return s.rdb }
 
 // silent is the logger of clients that were given none.
 var silent = slog.New(slog.DiscardHandler)
 
-// Client makes a client that locks on this server, as a process of its own would: the test makes
-// one for each process that it plays. nil options are the defaults. It is closed at the end of the
-// test. Bad options fail the test. Without a Logger the client is silent: what it would log is what the
-// test commands.
+// Client makes a client that locks on this server, as a process of its own does. A test makes one
+// for each process that it plays. Nil options mean the defaults. The client is closed at the end of
+// the test. Bad options fail the test. A client without a Logger is silent, because the test itself
+// causes what it would log.
 func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	if s.wires.isStray() {
@@ -180,20 +181,20 @@ func (s *Server) all() []*holdfast.Client {
 	return slices.Clone(s.clients)
 }
 
-// Silence has the server answer nobody, as one that is stopped, or behind a network that loses all.
-// What is sent meanwhile is executed when restore is called; a second call does nothing. Occupy,
-// Lose and what else the test does through the Server itself go on. The end of the test restores
-// the server, too.
+// Silence makes the server answer nobody, as if it was stopped, or as if the network lost
+// everything. The server executes what clients send meanwhile when the test calls restore; a second
+// call does nothing. Occupy, Lose and the other methods of the Server still work. The end of the
+// test restores the server, too.
 func (s *Server) Silence() (restore func()) { return s.wires.beginSilence() }
 
-// MoveClock moves the server's clock by d, forwards or backwards, and leaves those of the clients
-// alone. Leases end by the server's clock. Time goes on from there.
+// MoveClock moves the server's clock by d, forwards or backwards. The clients' clocks stay as they
+// are. Leases end by the server's clock. Time goes on from there.
 func (s *Server) MoveClock(d time.Duration) { s.wires.move(d) }
 
-// Fail has the next n commands about a name fail, as [Fault] has it with Err; a nil err loses their
-// replies after they have run. A negative n is for all that follow, and 0 for none. A command that
-// fails is repeated by the client for as long as its RetryBudget says, so one failure that is no
-// [Answer] goes unnoticed by the caller; that is what a client does on a real server, too.
+// Fail makes the next n commands about a name fail, as [Fault] does with Err. With a nil err the
+// commands run, and their replies are lost. A negative n means all commands from now on, and 0
+// none. A client repeats a failed command for as long as its RetryBudget allows, on a real server
+// too. So the caller does not notice a single failure, unless it is an [Answer].
 func (s *Server) Fail(name string, n int, err error) {
 	s.tb.Helper()
 	if n != 0 {
@@ -201,7 +202,7 @@ func (s *Server) Fail(name string, n int, err error) {
 	}
 }
 
-// Inject makes a fault that waits for its command. A fault that contradicts itself fails the test.
+// Inject adds a fault that waits for its command. A fault that contradicts itself fails the test.
 func (s *Server) Inject(f Fault) *Injected {
 	s.tb.Helper()
 	if err := f.check(); err != nil {
