@@ -32,7 +32,7 @@ type Handler struct {
 }
 
 // New makes the page of the locks in rdb: a *redis.Client (one server, or Sentinel) or a
-// *redis.ClusterClient, which stays the caller's. nil options are the defaults. New sends nothing. Its
+// *redis.ClusterClient, which stays the caller's. Nil options mean the defaults. New sends nothing. Its
 // error names the invalid option.
 func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 	h := &Handler{closing: make(chan struct{})}
@@ -72,9 +72,10 @@ func addressOf(rdb redis.UniversalClient) string {
 	return "cluster"
 }
 
-// Close ends all live pages and what asks Redis for them, and waits for that: for as long as a command
-// under way may take, and ten seconds at most for a browser that takes nothing. Afterwards the page says that it is closed. http.Server.Shutdown waits for live
-// pages for ever, so call Close before it, or by RegisterOnShutdown.
+// Close ends all live pages and the poller that asks Redis for them, and waits for their end. It waits
+// for a command under way, and for at most ten seconds for a browser that reads nothing. Afterwards the
+// page says that it is closed. http.Server.Shutdown waits for live pages for ever, so call Close before
+// it, or by RegisterOnShutdown.
 func (h *Handler) Close() {
 	h.once.Do(func() { h.mu.Lock(); close(h.closing); h.mu.Unlock() })
 	h.poller.close()

@@ -14,35 +14,35 @@ import (
 // Options change what the page shows and what people may do. The zero value, or nil, is a page that only
 // reads.
 type Options struct {
-	// Permit says whether whoever sent a request may end holds of the lock name, and who that is, for the
-	// log. It is called when the page of a lock is shown, and again when a hold is to be ended. It must not
-	// change anything. Default nil: nobody may.
+	// Permit says whether the sender of a request may end holds of the lock name. who names the sender, for
+	// the log. The page calls Permit when it shows a lock, and again when a sender asks to end a hold.
+	// Permit must not change anything. Default nil: nobody may end a hold.
 	Permit func(r *http.Request, name string) (who string, ok bool)
-	// Logger receives each attempt to end a hold: who, which hold, and what came of it. Default: silent.
+	// Logger receives each attempt to end a hold: who, which hold, and the result. Default: silent.
 	Logger *slog.Logger
-	// TrustedOrigins are further origins, as "https://admin.example.com", whose pages may send forms here: of
-	// a proxy that changes the Host header. Default: none but the page's own.
+	// TrustedOrigins are further origins whose pages may send forms here, as "https://admin.example.com".
+	// They are for a proxy that changes the Host header. Default: only the page's own origin.
 	TrustedOrigins []string
 	// Title is the heading of the page, for example the name of the environment. Default "Locks".
 	Title string
 
-	// Masters are further independent masters, those of quorum locks. What each of them has is listed by
-	// itself.
+	// Masters are further independent masters, those of quorum locks. The page lists the locks of each by
+	// themselves.
 	Masters []redis.UniversalClient
-	// Match limits the page to names of a pattern, as in KEYS of Redis. Others are neither shown nor ended.
-	// Default: all.
+	// Match limits the page to names of a pattern, as in KEYS of Redis. The page neither shows nor ends
+	// others. Default: all.
 	Match string
-	// Redisson shows those too that only clients of Redisson have used. That takes a second pass over all keys.
+	// Redisson adds the locks that only clients of Redisson have used. That takes a second pass over all keys.
 	Redisson bool
-	// ClassicPubSub says that the clients have the option of that name, which matters in a cluster only.
+	// ClassicPubSub says that the clients have the option of that name. It matters in a cluster only.
 	ClassicPubSub bool
 
-	// Share is which part of the time the page has a server at work for it, at most, counted by how long
-	// the server takes to answer. Default 0.01; at most 1.
+	// Share is the greatest part of a server's time that the page takes, counted by how long the server
+	// takes to answer. Default 0.01; at most 1.
 	Share float64
-	// Every is how often a live page is brought up to date at most. Default one second; at least 100 ms.
+	// Every is the shortest time between two updates of a live page. Default one second; at least 100 ms.
 	Every time.Duration
-	// MaxLocks is how many locks are kept for the list, at most. The page says if there are more.
+	// MaxLocks is how many locks the page keeps for the list, at most. The page says if there are more.
 	// Default 20 000. A browser never gets more than Rows of them.
 	MaxLocks int
 	// Rows is how many locks a page lists. Default 50; at most 500.
