@@ -135,7 +135,7 @@ func (e *Election) announce(ctx context.Context, h *engine.Hold, value string, e
 	case o.Reply.Status != lua.Done:
 		return errs.Both(errs.ErrLost, errNotAnnounced)
 	case o.Reply.Unannounced() != "":
-		return errs.Both(errors.New("nobody would hear of the leader; permit this user to publish on "+e.wire.channel),
+		return errs.Both(errors.New("others cannot learn of the leader; permit this user to publish on "+e.wire.channel),
 			errors.New(o.Reply.Unannounced()))
 	}
 	e.wire.announced(h.Owner(), token, value)

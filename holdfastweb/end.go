@@ -136,7 +136,7 @@ func (h *Handler) end(w http.ResponseWriter, r *http.Request) {
 		h.opts.Logger.Info("holdfastweb: a hold was ended", append(log, slog.String("kind", string(ended.Kind)))...)
 		lines = append(lines, at+knows(&ended))
 		if ended.Untold != "" {
-			lines = append(lines, at+"Those who wait could not be told ("+ended.Untold+"); they find out when the lease that they know of ends.")
+			lines = append(lines, at+"The waiters could not be told ("+ended.Untold+"); they find out when the lease that they know of ends.")
 		}
 	}
 	switch {

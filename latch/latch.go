@@ -166,7 +166,7 @@ func (l *Latch) Delete(ctx context.Context) (bool, error) {
 
 // unannouncedError is the error of a latch that is open, but whose announcement was refused.
 func unannouncedError(refused string) error {
-	return fmt.Errorf("done, but those who wait could not be told, and find out within %v: %s", rest, refused)
+	return fmt.Errorf("done, but the waiters could not be told, and find out within %v: %s", rest, refused)
 }
 
 // change runs a script that changes the latch, with the arguments that all of them take. A repeat of the

@@ -15,7 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
-const doctorLong = `Looks for what endangers locks in a server and in the settings of its clients: eviction, restarts and
+const doctorLong = `Looks for dangers to locks in a server and in the settings of its clients: eviction, restarts and
 failovers that forget, what this user may not do, whether scripts and messages work, how far away the
 server is, how its clock runs.
 
@@ -26,16 +26,17 @@ Each finding has a level, what it means for locks, and what to do:
   warning   a promise is weaker than it could be
   error     locks do not work here, or are lost in normal operation
 
-It asks the one server, the master behind Sentinel, each master of a Cluster, or each master of a
-quorum (several --redis). It takes a little more than a second. It changes no lock of anybody: it locks a name that nobody has, tries commands on
-it, and deletes what that made. What it may not do is refused, which a server counts, and writes into its ACL log.
+doctor asks the one server, the master behind Sentinel, each master of a Cluster, or each master of a quorum (several
+--redis). It takes a little more than a second. It changes nobody's locks: it locks a name that nobody has, tries
+commands on it, and deletes the keys that it made. The server refuses commands that the user may not send, counts them,
+and writes them into its ACL log.
 
-With --deadlocks it looks for circles of waits instead: A has x and waits for y, and B has y and waits for x, over
-any number of clients. A circle is an error. Clients say of waits that have lasted for LongWait (10 s by default)
-what their callers have, as far as contexts tell. Where it sees a circle, it looks until it is certain: 5 s or so.
-That only reads, and needs +scan and what "holdfast inspect" needs.
+With --deadlocks it looks for circles of waits instead: A has x and waits for y, and B has y and waits for x, over any
+number of clients. A circle is an error. Clients write to Redis which waits have lasted for LongWait (10 s by default),
+and what the waiting callers hold, as far as contexts tell. If doctor sees a circle, it reads again until it is
+certain: 5 s or so. That only reads, and needs +scan and what "holdfast inspect" needs.
 
-What it does not see: other clients' settings, replicas, Sentinels, and servers that are masters only after a failover.
+doctor does not see other clients' settings, replicas, Sentinels, and servers that are masters only after a failover.
 
 Exit codes:
   0      nothing worse than a note
@@ -85,8 +86,8 @@ func newDoctor() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Var(&c.lease, "lease", "the lease of the locks that are to be safe here")
-	f.StringVar(&c.prefix, "prefix", "", "what names of locks begin with, as `orders:`, where the user may use no others")
-	f.BoolVar(&c.deadlocks, "deadlocks", false, "look for circles of waits, and for nothing else")
+	f.StringVar(&c.prefix, "prefix", "", "the prefix of the names of locks, as `orders:`, if the user may use no others")
+	f.BoolVar(&c.deadlocks, "deadlocks", false, "look only for circles of waits")
 	f.BoolVar(&c.json, "json", false, "one JSON document instead of text")
 	c.connection.addTo(cmd)
 	return cmd

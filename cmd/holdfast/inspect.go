@@ -13,20 +13,21 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-const inspectLong = `Shows all that Redis has of a lock: its kind, who has it and for how long still, its token, who waits in which order,
-permits, a latch's count, a leader and what it says of itself, and what looks wrong. NAME is spelled as it stands in
-Redis, with a prefix if the clients have one. It changes nothing. Of several --redis each master's part is shown.
+const inspectLong = `Shows all that Redis has of a lock: its kind, its holders and what is left of their leases, its token, the waiters
+in their order, permits, a latch's count, a leader and its value, and what looks wrong. NAME is spelled as it stands in
+Redis, with a prefix if the clients have one. The command changes nothing. With several --redis it shows each master's
+part.
 
 A lock of rlock, of fairlock without waiters, and a master's part of redlock look the same in Redis: they are a "lock".
-"since" is known by the token, which is the time of the grant.
+"since" comes from the token, which is the time of the grant.
 
-A replica does not know who listens, and ends no hold. The command says so, and shows neither.
+A replica does not know how many connections listen, and ends no hold. The command says so, and shows neither.
 
 Exit codes:
   0      shown
   64     bad flag or argument
   69     Redis did not answer; of several --redis one did not, and the others' parts are shown
-  80     there is nothing at NAME, nor was there within the last hour
+  80     there is nothing at NAME, and there was nothing within the last hour
   125    NAME is the key of something else, or Redis refuses: its password, or a permission
   128+n  ended by signal n
 

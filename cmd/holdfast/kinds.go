@@ -38,11 +38,11 @@ const quorumKind = "redlock"
 
 // lockKinds are in the order of the help. The first is the default.
 var lockKinds = []*lockKind{
-	{"rlock", "the fastest; whoever comes when it is free", true,
+	{"rlock", "the fastest; the first to ask when it is free gets it", true,
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return rlock.New(c, r.name) })},
 	{"fair", "in the order of arrival", true,
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return fairlock.New(c, r.name) })},
-	{"rw-read", "together with others that read, and with nobody that writes", false,
+	{"rw-read", "together with other readers, and with no writer", false,
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return rwlock.New(c, r.name).RLocker() })},
 	{"rw-write", "alone, before readers that come later", true,
 		by(func(c *holdfast.Client, r *runner) holdfast.Locker { return rwlock.New(c, r.name) })},
@@ -50,7 +50,7 @@ var lockKinds = []*lockKind{
 		func(ctx context.Context, r *runner, opts []holdfast.Option) (*holdfast.Hold, error) {
 			return semaphore.New(r.clients[0], r.name, r.permits).Acquire(ctx, r.take, opts...)
 		}},
-	{"election", "as the leader, of whom others learn --value", false,
+	{"election", "as the leader; others see its --value", false,
 		func(ctx context.Context, r *runner, opts []holdfast.Option) (*holdfast.Hold, error) {
 			return election.New(r.clients[0], r.name).Campaign(ctx, r.value, opts...)
 		}},
@@ -74,10 +74,10 @@ type kindConfig struct {
 func (c *kindConfig) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&c.kindName, "kind", lockKinds[0].name, "`KIND` of lock; see above")
-	f.IntVar(&c.permits, "permits", 0, "of a semaphore: how many there are, where the server does not know yet (required with --kind semaphore)")
+	f.IntVar(&c.permits, "permits", 0, "of a semaphore: how many there are, if the server does not know yet (required with --kind semaphore)")
 	f.IntVar(&c.take, "take", 1, "of a semaphore: how many of them CMD needs")
 	host, _ := os.Hostname() // without it the leader says nothing of itself
-	f.StringVar(&c.value, "value", host, "of an election: what others are told of the leader")
+	f.StringVar(&c.value, "value", host, "of an election: the value that others see of the leader")
 	f.Lookup("value").DefValue = "the name of this machine"
 	f.StringArrayVar(&c.also, "also", nil, "of a multilock: the `NAME` of one more lock; may be given several times (required with --kind multilock)")
 	names := make([]string, len(lockKinds))

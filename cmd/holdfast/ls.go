@@ -17,24 +17,28 @@ import (
 const lsLong = `Lists the locks in Redis: those that somebody has or waits for, and those that look wrong. PATTERN is as in KEYS of Redis:
 * for anything, ? for a byte, [ab] for one of some, \ before one that is meant.
 
-It finds locks of every kind, of this library and of Redisson where that shares names with it, by keys that a grant
-leaves behind. It goes through all keys in small steps, on every master, writes nothing, and holds up no server. With
-several --redis the locks of all of them are listed, each with what that master has.
+ls finds locks of every kind by keys that a grant leaves behind. It finds those of this library, and those of Redisson
+that share names with it. It goes through all keys in small steps, on every master, writes nothing, and holds up no
+server. With several --redis it lists the locks of all of them, each with what that master has.
 
-Columns: the name; the kind, where "lock" is one of rlock, fairlock without waiters, or a master's part of redlock; the
-owner, and how many more there are; since when it has the lock; what is left of its lease, or of a latch's time; how
-many wait, or in parentheses how many connections listen for a release, where waiters have no places in Redis; and what
-looks wrong, of which "holdfast inspect NAME" says more.
+Columns:
+  - the name;
+  - the kind: "lock" is an rlock, a fairlock without waiters, or a master's part of a redlock;
+  - the owner, and how many more there are;
+  - since when the owner has the lock;
+  - what is left of its lease, or of a latch's time;
+  - how many wait; in parentheses how many connections listen for a release, if waiters have no places in Redis;
+  - what looks wrong; "holdfast inspect NAME" says more.
 
 The list has no order, as locks are printed when they are found. "holdfast ls | sort" sorts it by name.
 
---json prints one document for each lock on a line of its own: names as they stand in Redis, lengths of time in
-milliseconds, tokens as text.
+--json prints one document for each lock on a line of its own: names as they stand in Redis, durations in milliseconds,
+tokens as text.
 
-A replica does not know who listens. The command says so, and reports no dead queue.
+A replica does not know how many connections listen. The command says so, and reports no dead queue.
 
 Exit codes:
-  0      listed, also if there are none
+  0      listed, even if there are none
   64     bad flag or argument
   69     Redis did not answer; of several --redis one did not, and the others' locks are listed
   125    Redis refuses: its password, or a permission
@@ -55,8 +59,8 @@ func newLs() *cobra.Command {
 		Use:   "ls [PATTERN]",
 		Short: "List the locks in Redis, who has them and who waits",
 		Long:  lsLong,
-		Example: `  holdfast ls                       # all that somebody has or waits for
-  holdfast ls 'orders:*' --waited   # of these, what somebody waits for now
+		Example: `  holdfast ls                       # all locks that are held or waited for
+  holdfast ls 'orders:*' --waited   # of these, those that are waited for now
   holdfast ls --json | jq -r 'select(.problems) | .name'`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -72,9 +76,9 @@ func newLs() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.BoolVar(&c.query.Free, "all", false, "also those that nobody has, and somebody had within the last hour")
-	f.BoolVar(&c.query.Redisson, "redisson", false, "also those that only Redisson has used; goes through all keys twice")
-	f.BoolVar(&c.query.Contended, "waited", false, "only those for whose release somebody listens; asks for the channels, not the keys")
+	f.BoolVar(&c.query.Free, "all", false, "also locks that are free now and had a holder within the last hour")
+	f.BoolVar(&c.query.Redisson, "redisson", false, "also locks that only Redisson has used; goes through all keys twice")
+	f.BoolVar(&c.query.Contended, "waited", false, "only locks for whose release somebody listens; asks for the channels, not the keys")
 	f.BoolVar(&c.json, "json", false, "a JSON document for each lock, one a line")
 	c.connection.addTo(cmd)
 	return cmd

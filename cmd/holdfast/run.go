@@ -24,32 +24,32 @@ type runConfig struct {
 var runLong = `Runs CMD while the lock NAME is held, and unlocks when CMD has ended.
 
 CMD gets HOLDFAST_NAME, HOLDFAST_OWNER and HOLDFAST_TOKEN in its environment. The token grows with every grant of the
-name: let what CMD writes to refuse a token smaller than the greatest it has seen.
+name. Let the store that CMD writes to refuse a token smaller than the greatest it has seen.
 
 CMD runs in a process group of its own, which has the terminal if holdfast was started in the foreground of one. So
-Ctrl-C reaches CMD. Ctrl-Z does not suspend it: it goes on, as it has the lock. If it is stopped by another signal, or
-waits for the terminal in the background, holdfast says so and keeps the lock. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1
-and SIGUSR2 to holdfast are forwarded to the group; the first four also have it go on if it was stopped.
+Ctrl-C reaches CMD. Ctrl-Z does not suspend it: CMD has the lock, and goes on. If another signal stops CMD, or if it
+waits for the terminal in the background, holdfast says so and keeps the lock. holdfast forwards SIGINT, SIGTERM,
+SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 to the group. The first four also continue a stopped group.
 
-If the lock is lost the group gets SIGTERM, and SIGKILL after --grace; until it has ended it may run together with the next
-holder. The same happens, after half of --lease at the latest, if holdfast itself is killed: a second process, the guard,
-sees to that. Processes that CMD leaves behind are not waited for.
+If the lock is lost, the group gets SIGTERM, and SIGKILL after --grace. Until it has ended, it may run together with
+the next holder. The same happens if holdfast itself is killed, after half of --lease at the latest: a second process,
+the guard, does it. holdfast does not wait for processes that CMD leaves behind.
 
 With --at-least the lock stays taken for that time, so that CMD runs once in a period. If CMD fails (an exit code other
 than 0, or it cannot be executed), the lock is given back at once, so that another machine or the next attempt can run
-it; with --even-if-failed it stays taken. If holdfast itself is killed, it stays taken, too.
+it. With --even-if-failed it stays taken. If holdfast itself is killed, it stays taken too.
 
 Kinds of lock:
 ` + kindsHelp() + `
 A name is for one kind of lock. Readers have the token of the last write, and share it.
 
-A multilock is made of rlocks. Whoever takes some of them at once, in whatever order it names them, waits for nobody who
-waits for it. HOLDFAST_NAME is that of --name, and HOLDFAST_TOKEN the greatest of the tokens. Each lock has its own:
-HOLDFAST_NAME_1 and HOLDFAST_TOKEN_1 are of --name, those with 2 of the first --also, and so on. If one of them is lost,
-that is a loss as of any lock, and the message names it.
+A multilock consists of rlocks. Two multilocks never wait for each other, in whatever order they name their locks.
+HOLDFAST_NAME is the name of --name, and HOLDFAST_TOKEN is the greatest of the tokens. HOLDFAST_NAME_1 and
+HOLDFAST_TOKEN_1 are those of --name, those with 2 are of the first --also, and so on. If one of the locks is lost,
+holdfast acts as for any lost lock, and the message names it.
 
---wait is for other holders, and not for Redis. If Redis does not answer, nobody knows whether there is anything to wait
-for. So holdfast says so within seconds, with 69. To wait for Redis too, run it again while the code is 69.
+--wait bounds the wait for other holders, not for Redis. If Redis does not answer, holdfast does not know whether there
+is a holder to wait for. So it ends within seconds, with 69. To wait for Redis too, run it again while the code is 69.
 
 Exit codes:
   n      that of CMD
@@ -108,8 +108,8 @@ func newRun() *cobra.Command {
 	f.StringVar(&c.name, "name", "", "`name` of the lock, and its key in Redis (required)")
 	f.Var(&c.wait, "wait", "how long to wait for the lock; 0 tries once")
 	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
-	f.Var(&c.least, "at-least", "how long the lock stays taken from when it was granted, also if CMD ends before, unless it fails: for one run in a period")
-	f.BoolVar(&c.evenIfFailed, "even-if-failed", false, "with --at-least: the lock stays taken also if CMD fails, with an exit code other than 0")
+	f.Var(&c.least, "at-least", "how long the lock stays taken after the grant, unless CMD fails: for one run in a period")
+	f.BoolVar(&c.evenIfFailed, "even-if-failed", false, "with --at-least: the lock stays taken even if CMD fails")
 	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
 	c.kindConfig.addTo(cmd)
 	c.connection.addTo(cmd)

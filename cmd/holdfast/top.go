@@ -18,30 +18,31 @@ import (
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 )
 
-const topLong = `Shows the locks in Redis as they change: those that most wait for first, or who has had one for longest, and what changes
+const topLong = `Shows the locks in Redis as they change: those with the most waiters, those held for longest, and those that change
 hands. PATTERN is as in KEYS of Redis. Keys sort, filter, show all of a lock, and end a hold after a question; ? lists
-them. With several --redis the locks of all are shown, each with the number of its master.
+them. With several --redis it shows the locks of all, each with the number of its master.
 
-It takes at most --share of each server's time. What is on the screen is looked at every --every, if the share allows it.
-What is waited for is asked of the server's channels. Other names are found by going over the keys, which is spread over
-minutes where there are many: "names 3m12s old" is when that was begun last. A lock that came since then, and that
-nobody waits for, is not there yet.
+top takes at most --share of each server's time. It reads the locks on the screen every --every, if the share allows
+it. It finds locks with waiters by the server's channels. It finds other names by going over the keys. With many keys a
+pass takes minutes: "names 3m12s old" says when the last pass began. top does not show a lock yet that came since then
+and that nobody waits for.
 
-GRANTS is how many grants there are in a second, by looks that found another fencing token. A look counts one, however
-many there were since the one before; where every look finds another, the rate is guessed from how long ago the last
-grant was (~). Grants without a token are not seen, nor what goroutines of one process hand to each other.
+GRANTS is the number of grants in a second. top counts one grant when a look finds another fencing token, however many
+there were since the look before. If every look finds another, top estimates the rate from the time since the last
+grant (~). It does not see grants without a token, nor hand-offs among the goroutines of one process.
 
-x ends a hold as "holdfast unlock --force" does: of the owner and the token that it shows, and of no other. If somebody
-else has the lock by then, nothing is changed, and it says so. With --read-only there is no such key. A replica does not
-know who listens, and ends no hold: the command says so, and reports no dead queue.
+x ends a hold as "holdfast unlock --force" does: that of the owner and the token on the screen, and no other. If
+somebody else has the lock by then, x changes nothing, and top says so. With --read-only there is no such key. A
+replica does not know how many connections listen, and ends no hold: top says so, and reports no dead queue.
 
-Without a terminal use --json, which prints a document for each lock on a line, --rows of them every --every, in frames that
-begin with a document of their own; or --once, which goes over the keys as fast as the servers answer, and prints one frame.
+Without a terminal use --json or --once. --json prints a document for each lock on a line, --rows of them every
+--every, in frames that begin with a document of their own. --once goes over the keys as fast as the servers answer,
+and prints one frame.
 
 Exit codes:
   0      quit, or a signal ended it
   64     bad flag or argument, or no terminal
-  69     Redis did not answer at the beginning; later, it is asked again
+  69     Redis did not answer at the beginning; later, top asks again
   125    Redis refuses: its password, or a permission
 
 ` + redisForms

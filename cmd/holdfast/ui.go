@@ -21,22 +21,22 @@ import (
 const uiLong = `Serves a page that shows the locks in Redis: who has them and since when, who waits, and what looks wrong. It is live,
 has a filter and a page for each lock, and works without JavaScript.
 
-It only reads. With --allow-unlock a hold can be ended there, after a question: that of the owner and the grant that the
-page showed, and no other. Each attempt is a line on stderr.
+The page only reads. With --allow-unlock it can end a hold, after a question: that of the owner and the grant on the
+page, and no other. Each attempt is a line on stderr.
 
-It listens on this machine only. Anybody who has an account on it can open the page, and nobody else: a request for
-another host's name is refused, so that no page of the web can read it through your browser. With --listen on another
-address anybody who reaches that can read the names of locks, and with --allow-unlock end holds: there is no password.
-For a page for a team mount package holdfastweb in a service that knows who people are.
+The command listens on this machine only. Anybody with an account on it can open the page, and nobody else. The command
+refuses a request for another host's name, so that no page of the web can read it through your browser. With --listen
+on another address, anybody who reaches that address can read the names of locks, and end holds with --allow-unlock:
+there is no password. For a page for a team, mount package holdfastweb in a service that knows who people are.
 
 The page takes at most 1 % of the server's time, however many people look, and none while nobody does. With several
---redis, of a redlock, it lists what each master has.
+--redis, for a redlock, it lists what each master has.
 
 Exit codes:
   0      a signal ended it
   64     bad flag or argument
   69     Redis did not answer at the beginning; later, the page says so
-  125    the address of --listen cannot be had, or Redis refuses: its password, or a permission
+  125    the command cannot listen on --listen, or Redis refuses: its password, or a permission
 
 ` + redisForms
 

@@ -17,15 +17,16 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-const unlockLong = `Takes the lock NAME from one holder, and wakes those who wait: for a holder that is known to be dead, or hangs. Only that
-hold is ended: the one of --owner, or the grant of --token, which "holdfast inspect NAME" shows. If somebody else has
-the lock by now, nothing is changed, and the code is 79. Of readers and of permits the owner's are taken, and no others.
+const unlockLong = `Takes the lock NAME from one holder, and wakes the waiters. Use it if the holder is known to be dead, or hangs. The
+command ends only the hold of --owner, or the grant of --token; "holdfast inspect NAME" shows both. If somebody else
+has the lock by now, the command changes nothing, and the code is 79. From readers and permits it takes those of the
+owner, and no others.
 
-A holder that is alive works on until it learns of its loss: only fencing tokens protect from that. It learns at its
-next renewal, within a third of its lease. To stop a process, stop that process, and let it unlock.
+A holder that is alive works on until it learns of its loss, at its next renewal, within a third of its lease. Only
+fencing tokens protect from that. To stop a process, stop that process, and let it unlock.
 
-It asks first if it runs on a terminal; elsewhere say --yes. With several --redis, of a redlock, the owner's part is
-taken at each master, by --owner, as tokens may differ.
+On a terminal the command asks first; elsewhere give --yes. With several --redis, for a redlock, it takes the owner's
+part at each master. Use --owner there, as tokens may differ.
 
 Exit codes:
   0      the hold was ended
@@ -228,7 +229,7 @@ func (c *unlockConfig) said(stdout, stderr io.Writer, e inspect.Ended, where str
 	}
 	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, notices(&e))
 	if e.Untold != "" {
-		warn(stderr, "those who wait could not be told (%s); they find out when the lease that they know of ends", e.Untold)
+		warn(stderr, "the waiters could not be told (%s); they find out when the lease that they know of ends", e.Untold)
 	}
 	return err
 }

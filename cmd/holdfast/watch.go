@@ -17,32 +17,34 @@ import (
 const watchLong = `Prints a line for each grant and each release of the lock NAME as they happen, until a signal
 ends it.
 
-Which kind it is, the key itself says. With several --redis it is the redlock of these masters. Each line has the time
-of this machine, the owner, its fencing token, how often it has entered (of a semaphore: how many permits it has), what
-is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen. A replica does
-not know who listens; the command says so. --json has a kind: rlock is also the fair lock, which "ls" calls fairlock while
-somebody waits, and else lock.
-  held, free  what it was at the beginning
-  granted     an owner has it now
-  released    an owner has it no more: it was unlocked, forced, or its lease has ended
+The key itself tells the kind of the lock. With several --redis it is the redlock of these masters. Each line has the
+time of this machine, the owner, its fencing token, how often it has entered (for a semaphore: how many permits it
+has), what is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen. A
+replica does not know how many listen; the command says so. --json has a kind. A fair lock has the kind rlock there;
+"ls" calls it fairlock while somebody waits, and otherwise lock.
+  held, free  the state at the beginning
+  granted     an owner has the lock now
+  released    an owner does not have it any more: it was unlocked, forced, or its lease has ended
   entered     the owner has entered again, or left once
   handed on   the same owner has a new token: its client hands the lock on among its goroutines
-  missed      it was granted, and is free again; not told of a redlock, where a token may come from an attempt that failed
-  counted     of a latch: COUNT is what is left
-Of an election LEADER is what the leader says of itself.
+  missed      it was granted, and is free again; not for a redlock, where a token may come from an attempt that failed
+  counted     a latch: COUNT is what is left
+For an election LEADER is the leader's value.
 
-It looks when it hears a release, a few times soon after that, when a lease ends, and at least every --every; never more
-than fifty times a second. A grant makes no sound. So it can miss: a grant that is given back between two looks, what
-goroutines of one process hand to each other, a re-entry that is left at once, and who read beside others for a moment.
-The token, which grows with every grant, shows that something was missed, and not how much. It changes nothing.
-In a Cluster of Redis 7 or later it listens as one who waits does, so a lock that goroutines hand on among themselves
-goes back to the server every 10 ms meanwhile.
+The command looks at the lock when a release is announced, a few times soon after that, when a lease ends, and at least
+every --every, but never more than fifty times a second. Nothing announces a grant. So the command can miss a grant
+that is given back between two looks, hand-offs among the goroutines of one process, a re-entry that ends at once, and
+readers that read beside others for a moment. The token grows with every grant. So it shows that the command missed
+something, but not how much.
+
+The command changes nothing. But in a Cluster of Redis 7 or later it listens as a waiter does. So a lock that
+goroutines hand on among themselves goes back to the server every 10 ms meanwhile.
 
 Exit codes:
   0      a signal ended it
   64     bad flag or argument
-  69     Redis did not answer at the beginning; later, it is waited for
-  125    Redis lets nobody in, or something else than a lock has the name
+  69     Redis did not answer at the beginning; later, the command waits for it
+  125    Redis lets nobody in, or something other than a lock has the name
 
 ` + redisForms
 
