@@ -107,7 +107,7 @@ func TestHelp(t *testing.T) {
 		"inspect --help":    {"Examples:", "--json", "Exit codes:", "  80 "},
 		"unlock --help":     {"Examples:", "--json", "Exit codes:", "  79 "},
 		"doctor --help":     {"Examples:", "--json", "Exit codes:", "unknown", "--tls-ca"},
-		"watch --help":      {"Examples:", "--json", "Exit codes:", "So it can miss", "(default 1s)"},
+		"watch --help":      {"Examples:", "--json", "Exit codes:", "So the command can miss", "(default 1s)"},
 		"top --help":        {"Examples:", "--json", "Exit codes:", "GRANTS", "at most --share", "(default 0.8)", "--tls-ca"},
 		"ui --help":         {"Examples:", "--allow-unlock", "Exit codes:", "--tls-ca", "127.0.0.1:7420"},
 		"completion --help": {"Examples:", "bash", "zsh", "fish"},
