@@ -295,7 +295,7 @@ func TestRunRenews(t *testing.T) {
 func TestRunRedisDies(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "600ms", "--", "sh", "-c", ":"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "3s", "--", "sh", "-c", ":"+endless)
 	p.prints(t, "ready")
 	srv.Kill()
 	require.Equal(t, exitLost, p.end())

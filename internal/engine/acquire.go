@@ -13,12 +13,12 @@ import (
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
 func (b *Lock) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return newAcquisition(b, ctx, false).lock(opts)
+	return newAcquisition(ctx, b, false).lock(opts)
 }
 
 // TryLock asks once.
 func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return newAcquisition(b, ctx, true).lock(opts)
+	return newAcquisition(ctx, b, true).lock(opts)
 }
 
 // lock gets a hold for the owner that the context carries. If the owner already has a grant of the

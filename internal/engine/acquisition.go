@@ -62,7 +62,7 @@ type spare struct {
 	noted
 }
 
-func newAcquisition(b *Lock, ctx context.Context, once bool) *Acquisition {
+func newAcquisition(ctx context.Context, b *Lock, once bool) *Acquisition {
 	if ctx == nil || HasOwner(ctx) {
 		return &Acquisition{base: b, ctx: ctx, once: once}
 	}

@@ -155,3 +155,5 @@ type Question interface {
 type Asked struct{ limit limit }
 
 func (a *Asked) first() *limit { return &a.limit }
+
+var _ interface{ first() *limit } = (*Asked)(nil) // what embeds it is in other packages
