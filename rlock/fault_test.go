@@ -119,6 +119,22 @@ func TestTryLockTooLate(t *testing.T) {
 	require.ErrorContains(t, err, "use a longer lease")
 }
 
+// TestTryLockBesideAQuestion: an owner that asks in another call, and has no answer yet, is refused and told so.
+func TestTryLockBesideAQuestion(t *testing.T) {
+	t.Parallel()
+	p := proxiedTo(t, redistest.Start(t), patience, nil)
+	warm(t, p)
+	owner := holdfast.WithOwner(t.Context())
+	rule := p.proxy.On(script(lua.Acquire), 1, faultproxy.HoldReply)
+	asks := begin(owner, t, p.mutex.Lock)
+	<-rule.Fired()
+	_, err := p.mutex.TryLock(owner)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.ErrorContains(t, err, "another call of this client asks for it")
+	rule.Release()
+	unlock(t, asks.Hold())
+}
+
 // warm makes the scripts known to the server.
 func warm(t *testing.T, p *proxied) {
 	h := lock(t, p.mutex)

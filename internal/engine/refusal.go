@@ -34,6 +34,9 @@ func (g *grant) noted() (n *Note, known int) {
 	return g.note, g.known
 }
 
+// errAsking is why a caller who asks once is refused before any server has said who has the lock.
+var errAsking = errors.New("another call of this client asks for it, and has no answer yet")
+
 // waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the
 // caller asked once and has the answer. The kind of the error is what is known of the lock, whoever
 // asked; errors.go in the root has the table.
@@ -50,8 +53,8 @@ func (a *Acquisition) waitError(cause error) error {
 	}
 	switch {
 	case news, said.stands() && !silent && failure == nil:
-	case cause == nil && failure == nil: // by somebody of this process
-		return errs.ErrNotAcquired
+	case cause == nil && failure == nil:
+		return &notAcquired{cause: errAsking}
 	case !silent && failure == nil:
 		said = Word{} // it is over
 	default:
