@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/anishathalye/porcupine"
 )
@@ -266,7 +265,7 @@ func permitSteps(ops []Op, c Config) sequence {
 			list.add(recount, o, o.Return)
 		case o.Kind == Set && o.Result != Refused:
 			list.add(recount, o, Forever)
-		case (o.Kind == Lock || o.Kind == Try) && o.Result == Refused && strings.Contains(o.Error, "HOLDFAST_PERMITS"):
+		case (o.Kind == Lock || o.Kind == Try) && o.Result == Refused && IsTooMany(o.Error):
 			list.add(tooMany, o, o.Return)
 		case o.Kind == State && o.Result == OK && o.Owner == "" && !unsure.ghost(o) && !overlaps(waiting, o, isWaiter):
 			list.add(census, o, o.Return)

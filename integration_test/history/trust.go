@@ -80,8 +80,11 @@ func unknowable(text string) bool {
 
 // refusedFor reports whether a server refused an operation for a reason that does not pass.
 func refusedFor(text string) bool {
-	return strings.Contains(text, "WRONGTYPE") || strings.Contains(text, "HOLDFAST_PERMITS")
+	return strings.Contains(text, "WRONGTYPE") || IsTooMany(text)
 }
+
+// IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for.
+func IsTooMany(text string) bool { return strings.Contains(text, "permits were asked for") }
 
 // closedUnder reports whether the client was closed before an operation had its answer. What had failed before that
 // may follow.

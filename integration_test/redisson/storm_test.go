@@ -277,7 +277,7 @@ func (st *storm) undisturbed(t *testing.T, ops []history.Op) {
 	failed := map[string]int{}
 	for _, o := range ops {
 		switch {
-		case o.Kind == history.Queue && strings.Contains(o.Error, "HOLDFAST_PERMITS"): // who wants more than there are is told so
+		case o.Kind == history.Queue && history.IsTooMany(o.Error): // who wants more than there are is told so
 		case o.Result == history.Unknown && o.Error != "" && !strings.Contains(o.Error, "context"): // which the storm's end ends
 			failed[fmt.Sprint(o.Client, " ", o.Kind, ": ", o.Error)]++
 		}
