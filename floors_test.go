@@ -25,7 +25,7 @@ import (
 // lower floors declare, and nothing of those beside it or above. Methods and fields belong to the
 // file that they are written in.
 //
-// Who needs something from above names it as an interface, as Hold does with possession and Tenure
+// A file that needs something from above names it as an interface, as Hold does with holdOwner and ServerLease
 // with holder; or what is needed belongs further down, in a file of its own.
 var floors = []string{
 	"acquire close release",
@@ -144,12 +144,12 @@ func TestFilesOfTheEngineUseThoseBelow(t *testing.T) {
 // The control: functions, methods, fields and types are seen, of files above and beside.
 func TestUpwardUsesAreTold(t *testing.T) {
 	_, uses := usesIn(t, "internal/engine", map[string]string{
-		"client.go":  "\nfunc up(b *Lock, t *Tenure) { b.Over(nil); t.over = pastDeadline(nil) }\n",
+		"client.go":  "\nfunc up(b *Lock, t *ServerLease) { b.Over(nil); t.over = pastDeadline(nil) }\n",
 		"options.go": "\nvar beside = rivalFor\n",
 	})
 	require.ElementsMatch(t, []use{
 		{"client.go", "lock.go", "Lock"}, {"client.go", "lock.go", "Over"},
-		{"client.go", "lease.go", "Tenure"}, {"client.go", "lease.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
+		{"client.go", "lease.go", "ServerLease"}, {"client.go", "lease.go", "over"}, {"client.go", "grant.go", "pastDeadline"},
 		{"options.go", "rivals.go", "rivalFor"},
 	}, upward(floors, uses))
 	clump := []use{{"owner.go", "grant.go", "grant"}, {"grant.go", "owner.go", "owner"}, {"grant.go", "hold.go", "Hold"}}

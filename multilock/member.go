@@ -49,7 +49,7 @@ func identify(l holdfast.Locker) (member, error) {
 	var locks []*engine.Lock
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
-	h, err := l.TryLock(ended, engine.Reveal(func(b *engine.Lock) { locks = append(locks, b) }))
+	h, err := l.TryLock(ended, engine.IdentifyLock(func(b *engine.Lock) { locks = append(locks, b) }))
 	if err == nil { // it did not pass on what it was given
 		err = h.Unlock(context.Background())
 		return member{}, fmt.Errorf("%w: %T locked under a context that had ended; pass context and options on (%w)",
@@ -163,4 +163,4 @@ func (m *member) client() *engine.Client {
 }
 
 // sharesPipeline reports whether commands about the member can travel with others.
-func (m *member) sharesPipeline() bool { return m.lock != nil && m.lock.Company() != nil }
+func (m *member) sharesPipeline() bool { return m.lock != nil && m.lock.CombiningClient() != nil }

@@ -25,7 +25,7 @@ import (
 // A ballot is the entry of the grant that it gets the lock for, and of the grants to which the lock is
 // then handed off.
 type ballot struct {
-	engine.Uncertainty
+	engine.CommandState
 	q        *quorum
 	id       string
 	patience time.Duration // the time that each master has for an answer

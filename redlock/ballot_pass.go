@@ -13,10 +13,12 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Pass is [engine.Entry.Pass]. It asks a majority of the masters who listens for a release. If
+// KeepOrRelease is [engine.Entry.KeepOrRelease]. It asks a majority of the masters who listens for a release. If
 // nobody else listens, it reserves more tokens at a majority.
-func (b *ballot) Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
-	return b.Passed(func() remote.Outcome { return b.reserveOrRelease(ctx, budget, lease, tokens) })
+func (b *ballot) KeepOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration,
+	tokens int,
+) remote.Outcome {
+	return b.TrackKeepOrRelease(func() remote.Outcome { return b.reserveOrRelease(ctx, budget, lease, tokens) })
 }
 
 func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration,

@@ -212,20 +212,20 @@ func (b *ballot) undoAfter(rest func() time.Duration) {
 	}
 }
 
-// Undo is [engine.Entry.Undo].
-func (b *ballot) Undo(time.Duration, bool) {
+// UndoLater is [engine.Entry.UndoLater].
+func (b *ballot) UndoLater(time.Duration, bool) {
 	b.q.base.Client.Tasks().Go(func() { b.withdraw(context.Background()) })
 }
 
-// Abandon is [engine.Entry.Abandon].
-func (b *ballot) Abandon(rest func() time.Duration, lease time.Duration) {
+// UndoIfNeeded is [engine.Entry.UndoIfNeeded].
+func (b *ballot) UndoIfNeeded(rest func() time.Duration, lease time.Duration) {
 	undo, stray := b.TakeUndo()
 	switch {
 	case !undo:
 	case rest() > 0:
 		b.undoAfter(rest)
 	default:
-		b.Undo(lease, stray)
+		b.UndoLater(lease, stray)
 	}
 }
 
@@ -236,7 +236,7 @@ func (v votes) ReleaseAll(owners []watchdog.Owner) {
 	var mu sync.Mutex // guards the rest
 	locks, why := 0, error(nil)
 	for _, o := range owners {
-		t := o.(*engine.Tenure)
+		t := o.(*engine.ServerLease)
 		t.End() // before the first lock is released
 		all.Go(func() {
 			if err := t.ReleaseAtClose(); err != nil {
@@ -247,5 +247,5 @@ func (v votes) ReleaseAll(owners []watchdog.Owner) {
 		})
 	}
 	all.Wait()
-	v.home.Leave(locks, why)
+	v.home.NoteUnreleased(locks, why)
 }

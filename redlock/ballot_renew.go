@@ -15,7 +15,7 @@ import (
 // renewal is one hold of a quorum lock that is due for renewal, and the answers of its masters.
 type renewal struct {
 	*ballot
-	tenure       *engine.Tenure
+	serverLease  *engine.ServerLease
 	length       time.Duration
 	count        int
 	token        uint64
@@ -60,10 +60,10 @@ func (votes) Lane() func(watchdog.Owner) any { return nil }
 func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	due, patience := make([]*renewal, len(batch)), time.Duration(0)
 	for i, r := range batch {
-		t := r.Owner.(*engine.Tenure)
+		t := r.Owner.(*engine.ServerLease)
 		b := t.Entry.(*ballot)
-		due[i] = &renewal{ballot: b, tenure: t, length: r.Length, tally: b.q.newTally()}
-		due[i].count, due[i].token, due[i].requestedTTL = t.Standing()
+		due[i] = &renewal{ballot: b, serverLease: t, length: r.Length, tally: b.q.newTally()}
+		due[i].count, due[i].token, due[i].requestedTTL = t.Snapshot()
 		patience = max(patience, b.patience)
 	}
 	answers := make(chan renewalAnswer, votersOf(due))
@@ -94,16 +94,16 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	}
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()
-		if batch[i].Verdict == watchdog.Gone && r.IsPassing() {
+		if batch[i].Verdict == watchdog.Gone && r.MayBeReleased() {
 			batch[i].Verdict = watchdog.Unknown // the command under way may have released it
 		}
 		var reason error
 		if batch[i].Verdict == watchdog.Unknown {
 			reason = panics.Text(&quorumError{r.q, r.tally, r.tally.votes()}) // text: the reader must not panic
-			r.tenure.Refusal.Store(&reason)
+			r.serverLease.RenewalError.Store(&reason)
 			batch[i].Err = reason
-		} else if r.tenure.Refusal.Load() != nil {
-			r.tenure.Refusal.Store(nil)
+		} else if r.serverLease.RenewalError.Load() != nil {
+			r.serverLease.RenewalError.Store(nil)
 		}
 	}
 }
@@ -197,7 +197,7 @@ func (r *renewal) retake(ctx context.Context, a renewalAnswer, expected bool, an
 	if expected {
 		onAnswer = func(late answer) { answers <- renewalAnswer{a.to, a.from, late} }
 	}
-	count, token, requestedTTL := r.tenure.Standing() // the present state, because the answer may have taken long
+	count, token, requestedTTL := r.serverLease.Snapshot() // the present state, because the answer may have taken long
 	if err := r.send(ctx, a.from, r.voteRequest(count, requestedTTL, token), onAnswer); err != nil {
 		onAnswer(answer{err: err})
 	}

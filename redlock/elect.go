@@ -23,9 +23,9 @@ type quorumAcquirer struct {
 	won     election // set if an election was won
 }
 
-var _ engine.Bid = (*quorumAcquirer)(nil)
+var _ engine.Acquirer = (*quorumAcquirer)(nil)
 
-// Entry is [engine.Bid.Entry].
+// Entry is [engine.Acquirer.Entry].
 func (m *quorumAcquirer) Entry() engine.Entry {
 	if m.won.ballot == nil {
 		return nil
@@ -33,11 +33,11 @@ func (m *quorumAcquirer) Entry() engine.Entry {
 	return m.won.ballot
 }
 
-// Live is [engine.Bid.Live].
+// Live is [engine.Acquirer.Live].
 func (m *quorumAcquirer) Live(watch *watchdog.Lease) { m.won.live(watch) }
 
-// Ask is [engine.Bid.Ask].
-func (m *quorumAcquirer) Ask(a engine.Attempt) engine.Result {
+// TryAcquire is [engine.Acquirer.TryAcquire].
+func (m *quorumAcquirer) TryAcquire(a engine.Attempt) engine.Result {
 	if !a.Lasts {
 		return m.ask(a)
 	}
@@ -139,7 +139,7 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 	}
 	e.sent, e.first = suspend.System.Now(), q.propose()
 	e.last = e.first + uint64(tokens) - 1 //nolint:gosec // at least 1
-	what, p := e.voteRequest(1, cfg.Stands(), e.last), q.newTally()
+	what, p := e.voteRequest(1, cfg.TTL(), e.last), q.newTally()
 	rest := q.all
 	if lead, ok := q.lead(e.patience); ok && c.on {
 		e.ask(ctx, what, []int{lead}, p, func() bool { return false })
@@ -237,7 +237,7 @@ func (e *election) agree(ctx context.Context, cfg *engine.Settings, p *tally) {
 		e.first = e.last
 	}
 	e.q.noteToken(e.last)
-	e.won = same >= e.q.need || e.tell(ctx, cfg.Stands(), e.last)
+	e.won = same >= e.q.need || e.tell(ctx, cfg.TTL(), e.last)
 	switch took := time.Since(e.sent); {
 	case !e.won:
 	case took >= watchdog.Trust(cfg.Lease):

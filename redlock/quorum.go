@@ -121,8 +121,8 @@ func (q *quorum) Check(cfg *engine.Settings) error {
 // Renewer is [engine.Backend.Renewer].
 func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 
-// NewBid is [engine.Backend.NewBid].
-func (q *quorum) NewBid(string) engine.Bid { return &quorumAcquirer{q: q} }
+// NewAcquirer is [engine.Backend.NewAcquirer].
+func (q *quorum) NewAcquirer(string) engine.Acquirer { return &quorumAcquirer{q: q} }
 
 // Silent is [engine.Backend.Silent]: fewer masters than a majority answer.
 func (q *quorum) Silent(patience time.Duration) bool {

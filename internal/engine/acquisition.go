@@ -48,11 +48,11 @@ type Acquisition struct {
 
 // attempts are what was asked for one grant. An acquisition that begins anew begins with none.
 type attempts struct {
-	bid     Bid           // nil before the server is asked, or if the lock was handed over
-	turns   turnTaking    // how it yields to other clients
-	slow    time.Duration // when an answer first came too late, by sinceStart; 0: none did
-	pending <-chan Result // of an attempt that goes on without the caller; nil: none does
-	counted bool          // Close waits for the acquisition
+	acquirer Acquirer      // nil before the server is asked, or if the lock was handed over
+	turns    turnTaking    // how it yields to other clients
+	slow     time.Duration // when an answer first came too late, by sinceStart; 0: none did
+	pending  <-chan Result // of an attempt that goes on without the caller; nil: none does
+	counted  bool          // Close waits for the acquisition
 }
 
 // spare is room for the owner and the grant of a call whose context carries no owner, which nearly every call needs. It is one

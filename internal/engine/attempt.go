@@ -19,8 +19,8 @@ func (a *Acquisition) prepare() error {
 	if cause := a.count(); cause != nil {
 		return cause
 	}
-	a.bid = a.base.backend.NewBid(g.id)
-	g.become(g.id, a.bid.Entry())
+	a.acquirer = a.base.backend.NewAcquirer(g.id)
+	g.become(g.id, a.acquirer.Entry())
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (a *Acquisition) attemptInTime() (*Hold, time.Duration, error) {
 	start, unused := a.headStart(), turns.unused
 	turns.unused, turns.granted = 0, max(turns.granted, start)
 	tokens, behind := a.others()
-	n := a.bid.Ask(Attempt{
+	n := a.acquirer.TryAcquire(Attempt{
 		Wait: a.wait, Want: &a.want, Once: a.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
 		beside: beside, headStart: start, ends: max(turns.granted, unused),
 	})
@@ -138,7 +138,7 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 	case !n.Granted:
 		return nil, a.acquireFailed(a.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
 	}
-	if e := a.bid.Entry(); e != g.entry {
+	if e := a.acquirer.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
 	}
 	a.how = notify.Asked
@@ -147,7 +147,7 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 		g.entry.MarkStray()
 		return nil, err
 	}
-	a.bid.Live(&g.tenure.watch)
+	a.acquirer.Live(&g.serverLease.watch)
 	g.prepareKeeping()
 	return h, nil
 }
@@ -197,7 +197,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 		err = b.Uncertain(o)
 	case o.Reply.Status == lua.Gone:
 		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
-	case !b.Dog.Confirm(&g.tenure.watch, o.Sent, want.Lease, want.renew):
+	case !b.Dog.Confirm(&g.serverLease.watch, o.Sent, want.Lease, want.renew):
 		err = g.reason()
 	default:
 		g.mu.Lock()
@@ -205,7 +205,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 		g.mu.Unlock()
 		return h, nil
 	}
-	b.Dog.Forget(&g.tenure.watch)
+	b.Dog.Forget(&g.serverLease.watch)
 	if ok { // else its caller has left, and does not wait for this either
 		// Not handed on: nobody in this client could know how many replicas have it.
 		g.entry.Release(wait, remote.SharedBudget{}, Nothing)
@@ -246,9 +246,9 @@ func (a *Acquisition) takenOver(err error) (*Hold, error) {
 func (a *Acquisition) passOn(h *Hold, reason error) {
 	g := a.grant
 	_ = h.end(reason)
-	if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
-		a.base.Dog.Forget(&g.tenure.watch)
-		g.entry.SetPlaced(true)
+	if !g.mayHandOff() || !g.serverLease.fresh() || !g.handOff() {
+		a.base.Dog.Forget(&g.serverLease.watch)
+		g.entry.SetInQueue(true)
 	}
 }
 
@@ -267,7 +267,7 @@ func (a *Acquisition) bequeath(reason error) {
 			if n.Refused {
 				_ = a.refused(n) // the next one is told itself
 			} else if h, _ := a.conclude(n); h != nil {
-				g.tenure.disuse()
+				g.serverLease.disuse()
 				a.passOn(h, reason)
 			}
 			g.finish(reason, false)
@@ -287,8 +287,8 @@ func (a *Acquisition) disown(reason error) {
 	g.finish(reason, false)
 	g.turn.pass()
 	if n := <-a.pending; n.Granted {
-		e := a.bid.Entry()
+		e := a.acquirer.Entry()
 		e.MarkStray()
-		e.Abandon(Nothing, a.want.Stands())
+		e.UndoIfNeeded(Nothing, a.want.TTL())
 	}
 }

@@ -19,8 +19,8 @@ type Backend interface {
 	Traits() Traits
 	// Check refuses what only the whole of the options shows: that this backend cannot serve them.
 	Check(*Settings) error
-	// NewBid is for an owner that has nothing at the server yet. It sends nothing.
-	NewBid(owner string) Bid
+	// NewAcquirer makes the acquirer of an owner that has nothing at the server yet. It sends nothing.
+	NewAcquirer(owner string) Acquirer
 	// Listen hears releases.
 	Listen() Listening
 	// Renewer renews what its owners hold.
@@ -59,7 +59,7 @@ type Traits struct {
 	// Upgrade is why an owner that holds another side of the lock, and not this one, is refused this
 	// one: it would wait for itself. Nil: it may have both.
 	Upgrade error
-	// Recalls says that the backend is a [Recaller], so that a lock can be kept, see [Keep].
+	// Recalls says that the backend is a [CallListener], so that a lock can be kept, see [Keep].
 	Recalls bool
 	// NoReentry says that each acquisition is an owner of its own, as with the permits of a
 	// semaphore. No context makes the lock re-entered, neither that of a hold nor one of
@@ -68,22 +68,22 @@ type Traits struct {
 	NoReentry bool
 }
 
-// Recaller is a [Backend] whose refusals call the client that has the lock, if the id of the owner
-// says that it wants to be called, see [Client.NewOwnerID].
-type Recaller interface {
-	// Calls has the calls to this client heard until it is closed.
-	Calls(pubsub.Listener) interface{ Close() }
+// CallListener is a [Backend] that listens for calls. A refused client calls the client that has the lock,
+// if the id of the owner says that this one listens, see [Client.NewOwnerID].
+type CallListener interface {
+	// ListenForCalls delivers the calls to this client to the listener, until the result is closed.
+	ListenForCalls(pubsub.Listener) interface{ Close() }
 }
 
-// Bid is what one owner asks the server for, with all its attempts.
-type Bid interface {
-	// Entry is what the owner has at the server, or may have. It is nil while what an attempt
-	// leaves there is given back by the bid itself.
+// Acquirer makes the attempts of one owner to get the lock.
+type Acquirer interface {
+	// Entry is what the owner has at the server, or may have. It is nil while the acquirer itself gives
+	// back what an attempt leaves there.
 	Entry() Entry
-	// Ask makes one attempt. It returns when the wait ends. What may have been granted, or may be
-	// yet, is marked in the entry, and given back when the grant ends; or the attempt goes on, see
-	// [Attempt].
-	Ask(Attempt) Result
+	// TryAcquire makes one attempt. It returns when the wait ends at the latest. The entry notes what the
+	// server may have granted, or may grant yet, and the end of the grant gives that back. Or the attempt
+	// goes on, see [Attempt].
+	TryAcquire(Attempt) Result
 	// Live tells of the lease of what was granted, which is watched from now on.
 	Live(*watchdog.Lease)
 }
@@ -164,30 +164,30 @@ type Entry interface {
 		failed *atomic.Pointer[error]) remote.Outcome
 	// Extend makes the lease last at least so long from now. It is an [remote.Action].
 	Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome
-	// Pass keeps the lock for this client's next holder, or releases it if others want it. The
-	// outcome is as [kind.Hander] has it.
-	Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome
+	// KeepOrRelease keeps the lock for this client's next holder, or releases it if others want it. The
+	// outcome is that of [kind.HandOffProtocol].
+	KeepOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome
 	// Release gives the lock back, or has it stay for the rest of its time, if there is any. Each
 	// attempt asks for that anew. The caller cannot cancel it.
 	Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome
 	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
 	LossCause() error
-	// Undo gives back what may have been granted to an owner that is not used any more, nor will
-	// be. That is done in the background; Close waits for it. Without a straggler one release is
-	// enough.
-	Undo(lease time.Duration, stray bool)
-	// Abandon is undo where something may stand, or come to stand, unless that is being given back
-	// already. What is to stay taken is given back when the rest of its time is over.
-	Abandon(rest func() time.Duration, lease time.Duration)
+	// UndoLater gives back, in the background, what the server may have granted to an owner id that is
+	// never used again. Close waits for it. stray: a command may still arrive at the server; without one,
+	// one release is enough.
+	UndoLater(lease time.Duration, stray bool)
+	// UndoIfNeeded calls UndoLater if the server may have something of the owner, now or later, and if
+	// nobody gives that back already. A lock that has to stay taken for rest is given back after that.
+	UndoIfNeeded(rest func() time.Duration, lease time.Duration)
 
-	// The rest is as [Uncertainty] has it.
+	// The rest are the methods of [CommandState].
 
 	MarkStray()
-	LeaveUndo()
+	MarkUndoRunning()
 	IsStray() bool
-	SetPlaced(placed bool)
+	SetInQueue(inQueue bool)
 	noteTokens(last uint64)
-	noteUnheard()
+	noteUnanswered()
 	tainted() bool
 	serve(id string)
 }
@@ -201,129 +201,129 @@ type permitted interface {
 // Nothing is the rest of a lock that is to be released at once.
 func Nothing() time.Duration { return 0 }
 
-// Uncertainty is what an entry does not know of itself: which of its commands may have run, or may
-// run later.
-type Uncertainty struct {
-	passing atomic.Bool // a command is out that may release the lock: a renewal that does not find it says nothing
-	// renewals without an answer, which may still come to the server and lengthen what this owner
+// CommandState says which commands of an entry may have run without its knowledge, or may run later.
+type CommandState struct {
+	// a command is out that may release the lock: a renewal that does not find the lock proves no loss
+	mayBeReleased atomic.Bool
+	// renewals without an answer, which may still arrive at the server and lengthen what this owner
 	// has then
-	unheard atomic.Int32
-	last    atomic.Uint64 // of the tokens that are the owner's, as far as is known
+	unanswered atomic.Int32
+	last       atomic.Uint64 // of the tokens that are the owner's, as far as is known
 
-	mu     sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
-	stray  bool       // a command may still arrive at the server
-	placed bool       // the owner may have a place in the queue of the server
-	undone bool       // it is being given back in the background
-	// served are those who had the lock as this owner's, in a run: their places are given back with
-	// it.
+	mu      sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
+	stray   bool       // a command may still arrive at the server
+	inQueue bool       // the owner may have a place in the queue of the server
+	undone  bool       // it is being given back in the background
+	// served are the owners that had the lock under this owner's id, in a run: their places are given
+	// back with it.
 	served []string
 }
 
-// MarkStray remembers that the server may have granted this, or may yet: a command for it may still
-// be on its way. It is given back at its end, and its owner id is not used again, lest the
-// straggler take a lock for nobody, or release one that was granted later.
-func (u *Uncertainty) MarkStray() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.stray = true
+// MarkStray notes that a command may still arrive at the server, which may have granted the lock, or may
+// do so. The end of the entry gives the lock back. The owner id is not used again: the late command could
+// take a lock for nobody, or release one that was granted later.
+func (s *CommandState) MarkStray() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stray = true
 }
 
-// LeaveUndo is MarkStray where the operation that is under way gives it back when it has ended.
-func (u *Uncertainty) LeaveUndo() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.stray, u.undone = true, true
+// MarkUndoRunning is MarkStray for an operation that is under way, and gives the lock back itself at its end.
+func (s *CommandState) MarkUndoRunning() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stray, s.undone = true, true
 }
 
 // IsStray reports whether a command may still arrive at the server.
-func (u *Uncertainty) IsStray() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.stray
+func (s *CommandState) IsStray() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stray
 }
 
-// SetPlaced notes whether the owner may have a place in the queue of the server, or the lock that
-// it was handed without asking: then it is given back, although no command is on its way.
-func (u *Uncertainty) SetPlaced(placed bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.placed = placed
+// SetInQueue notes whether the owner may have a place in the server's queue, or the lock, which the server
+// can hand it without a request. Then the place is given back, although no command is on its way.
+func (s *CommandState) SetInQueue(inQueue bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.inQueue = inQueue
 }
 
-// tainted reports whether something that carries the owner id may still come to the server, be it a
-// renewal, or stands there.
-func (u *Uncertainty) tainted() bool {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.stray || u.placed || u.unheard.Load() > 0
+// tainted reports whether the server has something with the owner id, or may still receive a command
+// with it, such as a renewal.
+func (s *CommandState) tainted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.stray || s.inQueue || s.unanswered.Load() > 0
 }
 
-// TakeUndo reports whether it is to be given back, and then whether there may be a straggler. It
-// says so once.
-func (u *Uncertainty) TakeUndo() (undo, stray bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	undo = (u.stray || u.placed) && !u.undone
-	u.undone = u.undone || undo
-	return undo, u.stray
+// TakeUndo reports whether the caller has to give the entry back, and whether a command may still arrive
+// at the server. Only the first call returns true for undo.
+func (s *CommandState) TakeUndo() (undo, stray bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	undo = (s.stray || s.inQueue) && !s.undone
+	s.undone = s.undone || undo
+	return undo, s.stray
 }
 
-// serve notes an owner who has the lock as this one's, and has a place in the queue of the server.
-func (u *Uncertainty) serve(id string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.served = append(u.served, id)
+// serve notes an owner that has the lock under this one's id, and a place in the server's queue.
+func (s *CommandState) serve(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.served = append(s.served, id)
 }
 
-// allServed returns them.
-func (u *Uncertainty) allServed() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.served
+// allServed returns these owners.
+func (s *CommandState) allServed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.served
 }
 
-// takeServed returns them to a caller that has given their places back, or does so.
-func (u *Uncertainty) takeServed() []string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	served := u.served
-	u.served = nil
+// takeServed returns these owners to a caller that gives their places back, or has done so.
+func (s *CommandState) takeServed() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	served := s.served
+	s.served = nil
 	return served
 }
 
-// IsPassing reports whether "not held" in reply to a renewal may be the work of a command that is
-// out, and no loss.
-func (u *Uncertainty) IsPassing() bool { return u.passing.Load() }
+// MayBeReleased reports whether a command of this client that is out may be why a renewal was answered
+// by "not held". Then that reply proves no loss.
+func (s *CommandState) MayBeReleased() bool { return s.mayBeReleased.Load() }
 
-// Passed runs a command that keeps the lock or releases it. Until it is known that it has kept the
-// lock, renewals are not believed that do not find it.
-func (u *Uncertainty) Passed(run func() remote.Outcome) remote.Outcome {
-	u.passing.Store(true)
+// TrackKeepOrRelease runs a command that keeps the lock or releases it. Until the command is known to have
+// kept the lock, a renewal that does not find the lock proves nothing, see MayBeReleased.
+func (s *CommandState) TrackKeepOrRelease(run func() remote.Outcome) remote.Outcome {
+	s.mayBeReleased.Store(true)
 	o := run()
 	if o.Err == nil && o.Reply.Status == lua.Done {
-		u.passing.Store(false)
+		s.mayBeReleased.Store(false)
 	}
 	return o
 }
 
 // noteTokens notes the last token of the owner, which grows.
-func (u *Uncertainty) noteTokens(last uint64) { u.last.Store(last) }
+func (s *CommandState) noteTokens(last uint64) { s.last.Store(last) }
 
-// noteUnheard notes an extension without an answer.
-func (u *Uncertainty) noteUnheard() { u.unheard.Add(1) }
+// noteUnanswered notes an extension without an answer.
+func (s *CommandState) noteUnanswered() { s.unanswered.Add(1) }
 
-// Sent remembers of a command whether an attempt of it got no answer.
-func (u *Uncertainty) Sent(o remote.Outcome) remote.Outcome {
+// Sent notes whether an attempt of a command got no answer.
+func (s *CommandState) Sent(o remote.Outcome) remote.Outcome {
 	if o.Stray {
-		u.MarkStray()
+		s.MarkStray()
 	}
 	return o
 }
 
-// Released is sent for a release. One that failed is still to be done.
-func (u *Uncertainty) Released(o remote.Outcome) remote.Outcome {
+// Released is Sent for a release. A release that failed has to be done again.
+func (s *CommandState) Released(o remote.Outcome) remote.Outcome {
 	if o.Stray || o.Err != nil {
-		u.MarkStray()
+		s.MarkStray()
 	}
 	return o
 }

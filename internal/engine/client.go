@@ -44,12 +44,12 @@ type Client struct {
 
 	attachments attachments
 
-	ctx       context.Context // ends with ErrClosed when Close begins
-	cancel    context.CancelCauseFunc
-	closeOnce sync.Once
-	closed    chan struct{} // closed when Close has returned
-	closeErr  error
-	left      unreleased
+	ctx        context.Context // ends with ErrClosed when Close begins
+	cancel     context.CancelCauseFunc
+	closeOnce  sync.Once
+	closed     chan struct{} // closed when Close has returned
+	closeErr   error
+	unreleased unreleased
 }
 
 // New makes a client; nil options stand for the defaults. It sends nothing.
@@ -72,7 +72,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.observer = notify.New(o.Observer, c.opts.Logger, &c.tasks)
 	c.ctx, c.cancel = context.WithCancelCause(context.Background())
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
-		Publish: c.server.Publish, NoteUnreleased: c.Leave}
+		Publish: c.server.Publish, NoteUnreleased: c.NoteUnreleased}
 	watch := waitwatch.Config{
 		Client: c.id, Label: o.Label, LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
 		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.dogs.held,
@@ -163,12 +163,12 @@ func (c *Client) NewOwnerID(called bool) string {
 	return string(buf[i:])
 }
 
-// Leave notes, and logs, that locks are left.
-func (c *Client) Leave(locks int, why error) {
+// NoteUnreleased notes, and logs, that Close leaves locks to their leases.
+func (c *Client) NoteUnreleased(locks int, why error) {
 	if locks == 0 {
 		return
 	}
-	c.left.add(locks, why)
+	c.unreleased.add(locks, why)
 	c.opts.Logger.Warn("locks not released at close; their leases will end them", "locks", locks, "error", why)
 }
 

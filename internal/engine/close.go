@@ -52,7 +52,7 @@ func (c *Client) close(ctx context.Context) error {
 	if err := c.tasks.Wait(ctx); err != nil {
 		return err
 	}
-	if err := c.left.error(); err != nil {
+	if err := c.unreleased.error(); err != nil {
 		return err
 	}
 	return hubErr
@@ -61,7 +61,7 @@ func (c *Client) close(ctx context.Context) error {
 // ReleaseAll is [Renewer.ReleaseAll]. A master that does not answer keeps its own locks only.
 func (c *Client) ReleaseAll(owners []watchdog.Owner) {
 	for _, held := range remote.ByMaster(c.server, owners, nameOf) {
-		c.tasks.Go(func() { c.Leave(c.releaseAt(held)) })
+		c.tasks.Go(func() { c.NoteUnreleased(c.releaseAt(held)) })
 	}
 }
 
@@ -72,8 +72,8 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 	for batch := range slices.Chunk(owners, 500) {
 		calls := make([]lua.Call, len(batch))
 		for i, o := range batch {
-			t := o.(*Tenure)
-			calls[i] = t.Entry.(*field).farewell(t.end().rest())
+			t := o.(*ServerLease)
+			calls[i] = t.Entry.(*serverEntry).releaseCall(t.end().rest())
 		}
 		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.session.Budget(), remote.LeastDial),
 			remote.ErrBudget)
@@ -89,10 +89,10 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.session.Budget():
 				// It was silent for as long as it may be. To ask once more would take another
 				// ReadTimeout.
-				why = batch[i].(*Tenure).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})
+				why = batch[i].(*ServerLease).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})
 				left++
 			default:
-				if why = batch[i].(*Tenure).ReleaseAtClose(); why != nil {
+				if why = batch[i].(*ServerLease).ReleaseAtClose(); why != nil {
 					left++
 				}
 			}
@@ -106,7 +106,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 }
 
 // ReleaseAtClose releases what a closed client held, on its own.
-func (t *Tenure) ReleaseAtClose() error {
+func (t *ServerLease) ReleaseAtClose() error {
 	if o := t.Entry.Release(context.Background(), remote.SharedBudget{}, t.end().rest); o.Err != nil && !remote.IsTaken(o.Err) {
 		return t.base.Uncertain(o)
 	}
@@ -116,6 +116,6 @@ func (t *Tenure) ReleaseAtClose() error {
 // endAll ends every context before the first lock is released.
 func endAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		o.(*Tenure).end().finish(errs.ErrClosed, false)
+		o.(*ServerLease).end().finish(errs.ErrClosed, false)
 	}
 }

@@ -9,8 +9,8 @@
 //
 // An owner is whoever holds locks: contexts carry it. An [Acquisition] is one call of Lock or TryLock: what is asked
 // for. A grant is what is held: what the server grants to one owner for one lock, which is one entry in the lock's hash.
-// Its holds are the first acquisition and the re-entries. A [Tenure] is the time for which the client holds a lock at the server without
-// a break. Several grants may have it one after the other: a hand-off asks no server.
+// Its holds are the first acquisition and the re-entries. A [ServerLease] is the time for which the client holds a lock
+// at the server without a break. Several grants may have it one after the other: a hand-off asks no server.
 //
 // A grant is made by owner.enter and ends once:
 //
@@ -20,7 +20,8 @@
 //	       │  handed off within the client takeOver    ▼
 //	       └───────────────► live ───────────────────► ended
 //	                          │ last Unlock: the next of a run (handOffInRun), handed off (handOff), kept idle (keep),
-//	                          │              passed (pass), left taken or released (release)
+//	                          │              kept for the next holder or released (keepOrRelease),
+//	                          │              left taken or released (release)
 //	                          └ lost: the server says so, or its time is over (endLost); the client is closed (finish)
 //
 // # Where things are
@@ -47,8 +48,8 @@
 // # Mutexes
 //
 // They are taken in this order, and none is held over a network call or a function of the user's: owner, the local
-// queue's, the hub's (package pubsub), a Waiter's (package fair), Tenure, grant, Uncertainty. Those of Hold, Note, rivals,
-// idleLocks, attachments, watchdogs, lossQueue and unreleased are taken last: nothing is taken while one of these is held.
+// queue's, the hub's (package pubsub), a Waiter's (package fair), ServerLease, grant, CommandState. Those of Hold, Note,
+// rivals, idleLocks, attachments, watchdogs, lossQueue and unreleased are taken last: nothing is taken while one of these is held.
 //
 // # Goroutines
 //

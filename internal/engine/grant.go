@@ -47,10 +47,10 @@ type grant struct {
 
 	// The holds, and the lease that they share.
 
-	holds  []*Hold  // that have not ended, oldest first; their number is the hold count in Redis
-	one    [1]*Hold // room for the first: most grants have no other
-	tenure *Tenure  // nil before it is live; begun by it, or by the grant that handed the lock on to it
-	token  uint64
+	holds       []*Hold      // that have not ended, oldest first; their number is the hold count in Redis
+	one         [1]*Hold     // room for the first: most grants have no other
+	serverLease *ServerLease // nil before it is live; begun by it, or by the grant that handed the lock on to it
+	token       uint64
 
 	renew   bool // one of the holds is to be renewed
 	longer  bool // the lease may stand for longer than was asked for
@@ -59,10 +59,10 @@ type grant struct {
 	lease time.Duration
 	// the longest lease that the server was asked for, with or without an answer: it never shortens
 	// one
-	stands    time.Duration
-	confirmed remote.Replicas // what replicas are known to have it
-	granted   time.Time       // not before that, by this clock
-	atLeast   time.Duration   // for how long the lock stays taken since then; 0: for as long as it is held
+	requestedTTL time.Duration
+	confirmed    remote.Replicas // what replicas are known to have it
+	granted      time.Time       // not before that, by this clock
+	atLeast      time.Duration   // for how long the lock stays taken since then; 0: for as long as it is held
 
 	// What the next one takes over.
 
@@ -104,10 +104,10 @@ var errSlow = errors.New("the lock was granted, but its lease could not be trust
 	"use a longer lease")
 
 // activate makes a grant live and returns its first hold. The server keeps the grant for the time
-// stands from sent on; where that is less than the lease, a renewal asks for the rest at once.
+// requestedTTL from sent on; where that is less than the lease, a renewal asks for the rest at once.
 // activate fails with errSlow if the answer came so late that the lease cannot be trusted any more,
 // and nothing has changed then. It fails too if the client was closed meanwhile.
-func (g *grant) activate(sent time.Time, text, last string, stands time.Duration) (*Hold, error) {
+func (g *grant) activate(sent time.Time, text, last string, requestedTTL time.Duration) (*Hold, error) {
 	want := &g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -115,7 +115,7 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	}
 	now := suspend.System.Now()
 	slept := suspend.System.SleptBy(now) - suspend.System.SleptBy(sent) // which the clock has left out
-	if !now.Before(sent.Add(watchdog.Trust(stands) - slept)) {
+	if !now.Before(sent.Add(watchdog.Trust(requestedTTL) - slept)) {
 		return nil, errs.Outage(errSlow)
 	}
 	reserved := token
@@ -133,15 +133,15 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 	h.on, h.parent, h.token, h.renewed = g, g.asked.ctx, token, want.renew
 	h.depth = int32(want.Count) //nolint:gosec // G115: no server has so many
 	g.mu.Lock()
-	g.tenure, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
-	g.entry.SetPlaced(false)
+	g.serverLease, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
+	g.entry.SetInQueue(false)
 	g.granted, g.atLeast, g.onError = time.Now(), want.atLeast, want.onError
 	g.one[0] = h
 	g.holds = g.one[:]
 	g.mu.Unlock()
 	dog, watched := g.base.Dog, false
-	if stands < want.Lease {
-		watched = dog.Claim(&t.watch, t, sent, stands, want.Lease)
+	if requestedTTL < want.Lease {
+		watched = dog.Claim(&t.watch, t, sent, requestedTTL, want.Lease)
 	} else {
 		watched = dog.Watch(&t.watch, t, sent, want.Lease, want.renew)
 	}
@@ -153,15 +153,15 @@ func (g *grant) activate(sent time.Time, text, last string, stands time.Duration
 }
 
 // newLive makes the first hold of a grant and the lease, in one piece. That costs nothing: both mostly end together.
-func newLive(o *notify.Notifier) (*Hold, *Tenure) {
+func newLive(o *notify.Notifier) (*Hold, *ServerLease) {
 	if o.WantsEnds() {
-		return newHold(o), new(Tenure)
+		return newHold(o), new(ServerLease)
 	}
 	both := &struct {
 		Hold
-		Tenure
+		ServerLease
 	}{}
-	return &both.Hold, &both.Tenure
+	return &both.Hold, &both.ServerLease
 }
 
 // shareFront lets the next waiter of this client ask, where several owners may hold the lock. It
@@ -181,7 +181,7 @@ func (g *grant) shareFront() {
 // askedForLocked notes that the server is about to be asked for a lease.
 func (g *grant) askedForLocked(lease time.Duration) {
 	g.longer = g.longer || lease > g.asked.want.Lease || lease < g.lease // what the server has is never shortened
-	g.stands = max(g.stands, lease)
+	g.requestedTTL = max(g.requestedTTL, lease)
 }
 
 // resync sets the hold count at the server after an operation of unknown outcome, and passes the
@@ -218,7 +218,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 	if !g.end(reason, undo) {
 		return false
 	}
-	g.leave()
+	g.cleanUp()
 	return true
 }
 
@@ -243,14 +243,14 @@ func (g *grant) end(reason error, undo bool) bool {
 	return true
 }
 
-// leave is the rest of finish: the owner, the local queue and the server forget the grant.
-func (g *grant) leave() {
+// cleanUp is the rest of finish: the owner, the local queue and the server forget the grant.
+func (g *grant) cleanUp() {
 	g.mu.Lock()
-	lease, rest := max(g.asked.want.Stands(), g.stands), Nothing
+	lease, rest := max(g.asked.want.TTL(), g.requestedTTL), Nothing
 	if g.atLeast > 0 {
 		rest = g.rest // a method value, which takes memory
 	}
-	turn, spent, t := queue.Handover(g.yielded), g.spentLocked(), g.tenure
+	turn, spent, t := queue.Handover(g.yielded), g.spentLocked(), g.serverLease
 	g.mu.Unlock()
 	if t != nil {
 		t.stopKeeping()
@@ -260,13 +260,13 @@ func (g *grant) leave() {
 		g.base.Client.queue.Leave(g.base.Key, turn)
 	}
 	if g.entry != nil {
-		g.entry.Abandon(rest, lease)
+		g.entry.UndoIfNeeded(rest, lease)
 	}
 }
 
-// takeOver makes the grant the holder of a tenure, with the next token of that, if the lock is as it
-// wants it. The caller has the mutex of the tenure.
-func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replicas) *Hold {
+// takeOver makes the grant the holder of a server lease, with the next token of that, if the lock is as it
+// wants it. The caller has the mutex of the server lease.
+func (g *grant) takeOver(t *ServerLease, lease time.Duration, confirmed remote.Replicas) *Hold {
 	want := &g.asked.want
 	if t.over || !want.moves() || !want.handOff && !t.unused || want.Lease != lease || !confirmed.Cover(want.Replicas) {
 		return nil
@@ -278,7 +278,7 @@ func (g *grant) takeOver(t *Tenure, lease time.Duration, confirmed remote.Replic
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	// There is no front place where the queue is at the server.
-	g.live, g.front, g.tenure, g.entry, g.id = true, !g.base.traits.Queues, t, t.Entry, t.Entry.Owner()
+	g.live, g.front, g.serverLease, g.entry, g.id = true, !g.base.traits.Queues, t, t.Entry, t.Entry.Owner()
 	g.token, g.lease, g.renew, g.confirmed = h.token, lease, true, confirmed
 	g.holds = append(g.holds, h)
 	return h
@@ -308,7 +308,7 @@ func (g *grant) lose(reason error) {
 
 // endLost is [grant.end] for a loss. It returns the reason, or nil if the grant had ended before.
 func (g *grant) endLost(reason error) error {
-	g.base.Dog.Forget(&g.tenure.watch)
+	g.base.Dog.Forget(&g.serverLease.watch)
 	reason = g.inFull(reason)
 	// After a deadline Redis may still have the entry, which would block others until its lease ends
 	// there. The same is true of some of several masters if others have taken the lock at the rest.
@@ -324,7 +324,7 @@ func pastDeadline(reason error) bool {
 
 // inFull adds the servers' answers to the watchdog's reason for a loss.
 func (g *grant) inFull(reason error) error {
-	if refusal := g.tenure.Refusal.Load(); refusal != nil && pastDeadline(reason) {
+	if refusal := g.serverLease.RenewalError.Load(); refusal != nil && pastDeadline(reason) {
 		return errs.Both(reason, *refusal)
 	}
 	if errors.Is(reason, watchdog.ErrGone) {
@@ -334,7 +334,7 @@ func (g *grant) inFull(reason error) error {
 }
 
 func (g *grant) leaveLost(reason error) {
-	g.leave()
+	g.cleanUp()
 	g.base.Client.opts.Logger.Warn("lock lost", "kind", g.base.Key.Kind, "name", g.base.Key.Name,
 		"owner", g.id, "token", g.token, "reason", reason)
 }
@@ -370,8 +370,8 @@ func (g *grant) restLocked() time.Duration {
 	return max(g.atLeast-(past-past/watchdog.Drift), 0)
 }
 
-// standing is as [Tenure.Standing] has it.
-func (g *grant) standing() (count int, token uint64, stands time.Duration) {
+// snapshot is as [ServerLease.Snapshot] has it.
+func (g *grant) snapshot() (count int, token uint64, requestedTTL time.Duration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return max(len(g.holds), 1), g.token, max(g.lease, g.restLocked())

@@ -23,7 +23,7 @@ func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
 // server.
 func (g *grant) mayStay() bool {
 	b, want := g.base, &g.asked.want
-	if !want.handOff && !g.tenure.isUnused() {
+	if !want.handOff && !g.serverLease.isUnused() {
 		return false
 	}
 	g.mu.Lock()
@@ -31,7 +31,7 @@ func (g *grant) mayStay() bool {
 	can = can && !g.longer && g.front
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil &&
-		g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2
+		g.ahead(b.Dog.Deadline(&g.serverLease.watch)) > lease/2
 }
 
 // ahead is how far ahead a deadline lies. The clock is read once for that, for the end of the grant and for the
@@ -45,7 +45,7 @@ func (g *grant) ahead(deadline time.Time) time.Duration {
 // grant. The owner who hands on does not use that id again: otherwise it would be taken for the
 // holder.
 func (g *grant) handOff() bool {
-	b, t := g.base, g.tenure
+	b, t := g.base, g.serverLease
 	deadline := b.Dog.Deadline(&t.watch)
 	if !b.Client.queue.HandOff(b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
 		return false
@@ -58,7 +58,7 @@ func (g *grant) handOff() bool {
 }
 
 // handTo makes a waiter of this client the holder. It is called with the queue's mutex held.
-func (t *Tenure) handTo(from, to *grant) bool {
+func (t *ServerLease) handTo(from, to *grant) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holder != holder(from) {
@@ -71,10 +71,10 @@ func (t *Tenure) handTo(from, to *grant) bool {
 	return h != nil
 }
 
-// pass asks the server to keep the lock for the waiters of this client, or to release the lock if
+// keepOrRelease asks the server to keep the lock for the waiters of this client, or to release the lock if
 // other clients want it. It reports whether the grant has ended. err is then what Unlock returns.
-func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended bool, err error) {
-	b, t := g.base, g.tenure
+func (g *grant) keepOrRelease(ctx context.Context, budget remote.SharedBudget) (ended bool, err error) {
+	b, t := g.base, g.serverLease
 	c := b.Client
 	t.noteUse()
 	k, _ := t.keeper.(*idleLease)
@@ -82,7 +82,7 @@ func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended boo
 		k.asking()
 	}
 	tokens := c.reserveSize()
-	o := g.entry.Pass(ctx, budget, g.lease, tokens)
+	o := g.entry.KeepOrRelease(ctx, budget, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
 		if !o.Stray {
 			return g.kept(o)
@@ -123,7 +123,7 @@ func (g *grant) pass(ctx context.Context, budget remote.SharedBudget) (ended boo
 
 // kept goes on after the server has kept the lock for this client.
 func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
-	t := g.tenure
+	t := g.serverLease
 	r := o.Reply.Pass()
 	first, err := strconv.ParseUint(r.First, 10, 64)
 	last, err2 := strconv.ParseUint(r.Last, 10, 64)
@@ -152,7 +152,7 @@ func (g *grant) kept(o remote.Outcome) (ended bool, err error) {
 // handOffInRun ends the grant by handing the lock to the next of its run. It reports whether the grant
 // has ended. If not, the lock is to be released, and the server grants it to the next in the queue.
 func (g *grant) handOffInRun() bool {
-	t := g.tenure
+	t := g.serverLease
 	if t.run == nil || !g.mayHandOffInRun() {
 		return false
 	}
@@ -171,7 +171,7 @@ func (g *grant) handOffInRun() bool {
 // be left, as for every hand-off, or of the claim, if the renewal that makes it a lease is under
 // way. A token has to be left.
 func (g *grant) mayHandOffInRun() bool {
-	t, want := g.tenure, &g.asked.want
+	t, want := g.serverLease, &g.asked.want
 	g.mu.Lock()
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil && !g.longer
 	g.mu.Unlock()
@@ -190,7 +190,7 @@ func (g *grant) mayHandOffInRun() bool {
 
 // handToNext makes a waiter that has a place at the server the holder. A waiter of which a command
 // may still arrive cannot have the lock this way: the command would take another place for it.
-func (t *Tenure) handToNext(from, to *grant) bool {
+func (t *ServerLease) handToNext(from, to *grant) bool {
 	own := to.entry
 	if own.IsStray() || !t.handTo(from, to) {
 		return false

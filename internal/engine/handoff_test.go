@@ -22,12 +22,12 @@ import (
 // released is an entry that the server releases when it is asked to keep it.
 type released struct{ Entry }
 
-func (released) Pass(context.Context, remote.SharedBudget, time.Duration, int) remote.Outcome {
+func (released) KeepOrRelease(context.Context, remote.SharedBudget, time.Duration, int) remote.Outcome {
 	return remote.Outcome{Reply: lua.NewReply(lua.Denied, int64(1))}
 }
 
-func (released) Abandon(func() time.Duration, time.Duration) {}
-func (released) tainted() bool                               { return false }
+func (released) UndoIfNeeded(func() time.Duration, time.Duration) {}
+func (released) tainted() bool                                    { return false }
 
 // TestLostWhileAsking: the lease ends while the server is asked who else wants the lock. The
 // watchdog has dropped the lease, and has not ended the grant yet. Unlock says that the lock was
@@ -40,8 +40,8 @@ func TestLostWhileAsking(t *testing.T) {
 	b := &Lock{Asker: Asker{Client: c}, Dog: watchdog.New(watchdog.Config{})}
 	g := newGrant(newOwner(), "id", &Acquisition{base: b})
 	g.entry = released{}
-	g.tenure = &Tenure{base: b, Entry: g.entry}
-	ended, err := g.pass(t.Context(), remote.SharedBudget{})
+	g.serverLease = &ServerLease{base: b, Entry: g.entry}
+	ended, err := g.keepOrRelease(t.Context(), remote.SharedBudget{})
 	require.True(t, ended)
 	require.ErrorIs(t, err, errs.ErrLost)
 	require.NotErrorIs(t, err, errs.ErrReleased)
@@ -95,8 +95,8 @@ func TestGuestsAreMany(t *testing.T) {
 // clients of this library it is a time.
 func TestGuestTurn(t *testing.T) {
 	b := &Lock{Asker: Asker{Client: new(Client)}, Key: queue.Key{Kind: "rlock", Name: "a"}}
-	turn := func(first uint64) *Tenure {
-		one := &Tenure{base: b, Entry: &field{}}
+	turn := func(first uint64) *ServerLease {
+		one := &ServerLease{base: b, Entry: &serverEntry{}}
 		one.begin(nil, first, 200)
 		return one
 	}
@@ -125,7 +125,7 @@ type stand struct {
 	log     *[]string // names that were unlocked; guarded by mu
 }
 
-var _ possession = (*stand)(nil)
+var _ holdOwner = (*stand)(nil)
 
 func (s *stand) ownerID() string                             { return "owner of " + s.name }
 func (s *stand) of() queue.Key                               { return queue.Key{Kind: "stand", Name: s.name} }
@@ -147,7 +147,7 @@ func (s *stand) newContext(h *Hold) (*holdContext, context.CancelCauseFunc) {
 	return &holdContext{ctx, h}, cancel
 }
 
-func (s *stand) company() *Client { return nil }
+func (s *stand) combiningClient() *Client { return nil }
 
 func (s *stand) forgo(*Hold) { s.forgone = true }
 
@@ -235,13 +235,13 @@ func TestNoteKeepsTheLastQuestion(t *testing.T) {
 	first := time.Now()
 	second := first.Add(time.Nanosecond)
 	says := func(owner string) remote.Blocker { return remote.Blocker{Left: time.Second, Owner: owner} }
-	n.Hear(second, says("new"))
-	n.Hear(first, says("old"))
+	n.Refused(second, says("new"))
+	n.Refused(first, says("old"))
 	require.Equal(t, "new", n.Said().Owner)
 	n.Free(first)
 	require.Equal(t, "new", n.Said().Owner)
 	n.Free(second)
 	require.Zero(t, n.Said())
-	n.Hear(first, says("old"))
+	n.Refused(first, says("old"))
 	require.Zero(t, n.Said())
 }

@@ -20,7 +20,7 @@ import (
 // Hold is what users know as holdfast.Hold, one acquisition. It has no exported fields: users of
 // that type would see them.
 type Hold struct {
-	on      possession
+	on      holdOwner
 	parent  context.Context // of the Lock call; Context derives from it
 	depth   int32
 	renewed bool // the lease is renewed for as long as the hold lasts
@@ -33,14 +33,14 @@ type Hold struct {
 	notice *notify.EndNotice // nil: nobody is told of the end. Set once, when the hold is made
 }
 
-// possession is what a hold is a part of: a grant, or several holds that were joined.
-type possession interface {
+// holdOwner has holds: a grant, or several joined holds as one.
+type holdOwner interface {
 	// ownerID is the owner's name at the server. of is the lock.
 	ownerID() string
 	of() queue.Key
-	// deadline is the time until which the possession can be trusted.
+	// deadline is the time until which the lock can be trusted to be held.
 	deadline() time.Time
-	// unlock ends the hold, and releases the possession with its last hold.
+	// unlock ends the hold. The last hold's end releases the lock.
 	unlock(ctx context.Context, budget remote.SharedBudget, h *Hold) error
 	// extend makes the lease last at least so long from now.
 	extend(ctx context.Context, lease time.Duration) error
@@ -50,8 +50,8 @@ type possession interface {
 	tell(ctx context.Context, h *Hold) context.Context
 	// wanted is closed when somebody else wants the lock; nil: that is not known.
 	wanted() <-chan struct{}
-	// company is the client whose commands this one's travel with; nil: they travel alone.
-	company() *Client
+	// combiningClient is the client that combines the commands of its holds; nil: each is sent alone.
+	combiningClient() *Client
 	// forgo is for what is given back before anything has run under it, or has failed: the lock need not stay taken,
 	// unless the owner has it for another hold than h too.
 	forgo(h *Hold)

@@ -25,12 +25,12 @@ import (
 //     all the same.
 type idleLease struct {
 	base  *Lock
-	t     *Tenure
+	t     *ServerLease
 	calls interface{ Close() }
 	gone  chan struct{} // closed when the lock has been given back, or lost
 	once  sync.Once     // for closing it
 
-	// The rest is guarded by the tenure's mutex.
+	// The rest is guarded by the server lease's mutex.
 
 	hears bool   // calls arrive
 	gaps  uint64 // how often some may have been missed
@@ -53,10 +53,10 @@ func (g *grant) prepareKeeping() {
 	if g.asked.want.keep == 0 {
 		return
 	}
-	be, t := g.base.backend.(Recaller), g.tenure
+	be, t := g.base.backend.(CallListener), g.serverLease
 	k := &idleLease{base: g.base, t: t, gone: make(chan struct{})}
-	k.calls = be.Calls(k)                        // without the mutex: Look may be called before it returns
-	idleLeases(g.base.Client).add(g.base.Key, k) // before the end of the tenure can stop it
+	k.calls = be.ListenForCalls(k)               // without the mutex: Look may be called before it returns
+	idleLeases(g.base.Client).add(g.base.Key, k) // before the end of the server lease can stop it
 	t.mu.Lock()
 	over := t.over || t.holder != g
 	t.keeper = k
@@ -138,11 +138,11 @@ func (k *idleLease) mayKeep() bool {
 // asking the server. Nobody waits in this client, or has come to wait only now: then it takes the
 // lock from here.
 func (g *grant) keep() bool {
-	k, _ := g.tenure.keeper.(*idleLease)
+	k, _ := g.serverLease.keeper.(*idleLease)
 	if k == nil || g.asked.want.keep == 0 {
 		return false
 	}
-	deadline := g.base.Dog.Deadline(&g.tenure.watch)
+	deadline := g.base.Dog.Deadline(&g.serverLease.watch)
 	if !k.take(g) {
 		return false
 	}
@@ -204,7 +204,7 @@ func (k *idleLease) expire() {
 	}
 }
 
-// giveBack releases the lock of a tenure that is over. What gets no answer is repeated in the
+// giveBack releases the lock of a server lease that is over. What gets no answer is repeated in the
 // background.
 func (k *idleLease) giveBack() {
 	defer k.stop()
@@ -218,7 +218,7 @@ func (k *idleLease) giveBack() {
 		k.base.Client.opts.Logger.Warn("kept lock not given back yet", "kind", k.base.Key.Kind, "name", k.base.Key.Name,
 			"owner", t.Entry.Owner(), "error", k.base.Uncertain(o))
 	}
-	t.Entry.Abandon(Nothing, k.lease)
+	t.Entry.UndoIfNeeded(Nothing, k.lease)
 }
 
 // stop ends the hearing of calls, and tells whoever waits for the lock to leave the client.
@@ -296,13 +296,13 @@ func (k *idleLease) handTo(to *grant) *Hold {
 
 // mayBeKept reports whether the grant's lock may be kept when the server says that nobody listens.
 func (g *grant) mayBeKept() bool {
-	k, _ := g.tenure.keeper.(*idleLease)
+	k, _ := g.serverLease.keeper.(*idleLease)
 	return k != nil && g.asked.want.keep > 0 && k.mayKeep()
 }
 
-// The methods by which it is the [holder] of its tenure.
+// The methods by which it is the [holder] of its server lease.
 
-func (k *idleLease) standing() (count int, token uint64, stands time.Duration) {
+func (k *idleLease) snapshot() (count int, token uint64, requestedTTL time.Duration) {
 	k.t.mu.Lock()
 	defer k.t.mu.Unlock()
 	return 1, k.t.nextLocked() - 1, k.lease
@@ -326,7 +326,7 @@ func (k *idleLease) endLost(reason error) error {
 }
 
 func (k *idleLease) leaveLost(reason error) {
-	k.t.Entry.Abandon(Nothing, k.lease)
+	k.t.Entry.UndoIfNeeded(Nothing, k.lease)
 	k.stop()
 	k.base.Client.opts.Logger.Info("lock lost that was kept without a holder", "kind", k.base.Key.Kind,
 		"name", k.base.Key.Name, "owner", k.t.Entry.Owner(), "reason", reason)

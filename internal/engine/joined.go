@@ -22,7 +22,7 @@ type joined struct {
 	given atomic.Bool // Unlock has been called
 }
 
-var _ possession = (*joined)(nil)
+var _ holdOwner = (*joined)(nil)
 
 // Join makes one hold of several, of at least one. Errors call it by a kind and a name of its own.
 // The holds belong to it from then on: nobody else unlocks them. They have one owner, whose locks are
@@ -74,13 +74,13 @@ func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error
 	failed := make([]error, len(j.holds))
 	members := make(map[*Client]int)
 	for _, one := range j.holds {
-		members[one.on.company()]++
+		members[one.on.combiningClient()]++
 	}
 	groups := make(map[*Client]*combine.Group)
 	var running sync.WaitGroup
 	for i, one := range j.holds {
 		ctx, leave := ctx, func() {}
-		if c := one.on.company(); c != nil && members[c] > 1 {
+		if c := one.on.combiningClient(); c != nil && members[c] > 1 {
 			if groups[c] == nil {
 				groups[c] = combine.NewGroup(members[c])
 			}
@@ -101,8 +101,8 @@ func (j *joined) each(ctx context.Context, do func(context.Context, *Hold) error
 	return failed
 }
 
-// company is none: each of the holds has its own.
-func (j *joined) company() *Client { return nil }
+// combiningClient is none: each of the holds has its own.
+func (j *joined) combiningClient() *Client { return nil }
 
 // forgo is for all of them.
 func (j *joined) forgo(*Hold) {

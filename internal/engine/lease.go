@@ -10,23 +10,23 @@ import (
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Tenure is the time for which this client holds a lock at the server without a break: one grant's,
-// or that of several that hand the lock on among each other without asking the server. (Lock
+// ServerLease is the time for which this client holds a lock at the server without a break. One grant has
+// it, or several grants that hand the lock off to each other without a request to the server. (Lock
 // cohorting: Dice, Marathe and Shavit, PPoPP 2012.)
 //
-// What belongs to the lock at the server belongs to it: the lease, the tokens that were reserved,
-// and the owner id that the hash has for the holder. That is the id of the one who got the lock
-// from the server, and those it is handed on to take it over. (Rejected: to put the id of each in
-// the hash, by renewals. While the answer to one is out, nobody knows which of two stands.)
-type Tenure struct {
-	base    *Lock
-	Entry   Entry // every holder's
-	watch   watchdog.Lease
-	Refusal atomic.Pointer[error] // what Redis said to the last renewal, if that was an error
+// It has what the server knows of the lock: the lease, the reserved tokens, and the holder's owner id in
+// the hash. That is the id of the grant that got the lock from the server; the grants after it take the id
+// over. (Rejected: to write each grant's id into the hash, by renewals. Until such a renewal is answered,
+// nobody knows which of the two ids the hash has.)
+type ServerLease struct {
+	base         *Lock
+	Entry        Entry // every holder's
+	watch        watchdog.Lease
+	RenewalError atomic.Pointer[error] // Redis's error for the last renewal; nil: it gave none
 
 	// run hands the lock to the next of a run, see handoff.go: it calls give with those who are to have
 	// it, until one takes it. nil: there is no run. claimed is when the claim ends by which the run
-	// was granted, and claim its length. They are set before anybody knows the tenure's hold.
+	// was granted, and claim its length. They are set before anybody knows the server lease's hold.
 	run     func(give func(who any) bool) bool
 	claimed time.Time
 	claim   time.Duration
@@ -59,10 +59,10 @@ const (
 	maxTokens = 4096
 )
 
-// holder is who has the lock, as its tenure knows it: a grant.
+// holder has the lock of a server lease: a grant, or an idle lease.
 type holder interface {
-	// standing is as [Tenure.Standing] has it.
-	standing() (count int, token uint64, stands time.Duration)
+	// snapshot is as [ServerLease.Snapshot] has it.
+	snapshot() (count int, token uint64, requestedTTL time.Duration)
 	// rest is for how long the lock has to stay taken. Zero: it may be released.
 	rest() time.Duration
 	// call says that somebody of another client wants the lock. It must not block.
@@ -81,10 +81,10 @@ type keeper interface {
 	stop()
 }
 
-var _ watchdog.Owner = (*Tenure)(nil)
+var _ watchdog.Owner = (*ServerLease)(nil)
 
-// begin makes it the tenure of a grant, with tokens up to last.
-func (t *Tenure) begin(h holder, token, last uint64) {
+// begin gives the server lease to its first grant, with tokens up to last.
+func (t *ServerLease) begin(h holder, token, last uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.holder = h
@@ -92,7 +92,7 @@ func (t *Tenure) begin(h holder, token, last uint64) {
 	t.used++
 }
 
-func (t *Tenure) reserveLocked(first, last uint64) {
+func (t *ServerLease) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
 	t.Entry.noteTokens(t.last)
 	t.turn = time.Now()
@@ -103,49 +103,48 @@ func (t *Tenure) reserveLocked(first, last uint64) {
 }
 
 // disuse is for the grant that it began with: its caller has left, and the next holder gets its token.
-func (t *Tenure) disuse() {
+func (t *ServerLease) disuse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.used, t.unused = 0, true
 }
 
-func (t *Tenure) isUnused() bool {
+func (t *ServerLease) isUnused() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.unused
 }
 
 // nextLocked is the token of the next holder.
-func (t *Tenure) nextLocked() uint64 { return t.first + uint64(t.used) }
+func (t *ServerLease) nextLocked() uint64 { return t.first + uint64(t.used) }
 
 // fresh reports whether the lock may be handed on without asking the server.
-func (t *Tenure) fresh() bool {
+func (t *ServerLease) fresh() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.nextLocked() <= t.last && t.turnLocked()
 }
 
 // turnLocked reports whether this client's turn goes on.
-func (t *Tenure) turnLocked() bool { return t.used < t.free || time.Now().Before(t.look) }
+func (t *ServerLease) turnLocked() bool { return t.used < t.free || time.Now().Before(t.look) }
 
-// Standing is what the server is to know of the holder, and for how long the lock is to stand from
-// now on: one that is to stay taken for all that is left of that, as at the grant, for nothing
-// lengthens it later.
-func (t *Tenure) Standing() (count int, token uint64, stands time.Duration) {
+// Snapshot is what a renewal has to tell the server: the holder's count and token, and the lease from now
+// on. That covers all of the time for which the lock has to stay taken, because nothing lengthens it later.
+func (t *ServerLease) Snapshot() (count int, token uint64, requestedTTL time.Duration) {
 	t.mu.Lock()
 	h := t.holder
 	t.mu.Unlock()
-	return h.standing()
+	return h.snapshot()
 }
 
 // End ends it: the lock is not handed on any more.
-func (t *Tenure) End() { t.end() }
+func (t *ServerLease) End() { t.end() }
 
 // of is [leased.of].
-func (t *Tenure) of() (key queue.Key, owner string) { return t.base.Key, t.Entry.Owner() }
+func (t *ServerLease) of() (key queue.Key, owner string) { return t.base.Key, t.Entry.Owner() }
 
 // holding is [leased.holding].
-func (t *Tenure) holding() waitwatch.Grant {
+func (t *ServerLease) holding() waitwatch.Grant {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if g, ok := t.holder.(waitwatch.Grant); ok {
@@ -155,15 +154,15 @@ func (t *Tenure) holding() waitwatch.Grant {
 }
 
 // end ends it and returns who holds the lock.
-func (t *Tenure) end() holder {
+func (t *ServerLease) end() holder {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.over = true
 	return t.holder
 }
 
-// stopKeeping is for a tenure that ends.
-func (t *Tenure) stopKeeping() {
+// stopKeeping stops the idle lease, if there is one. The server lease ends.
+func (t *ServerLease) stopKeeping() {
 	t.mu.Lock()
 	k := t.keeper
 	t.mu.Unlock()
@@ -173,7 +172,7 @@ func (t *Tenure) stopKeeping() {
 }
 
 // isWanted reports whether another client has called for the lock.
-func (t *Tenure) isWanted() bool {
+func (t *ServerLease) isWanted() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.wanted
@@ -183,7 +182,7 @@ func (t *Tenure) isWanted() bool {
 // says nothing for too long. Whoever waits in this client goes on to ask the server.
 //
 // It keeps the watchdog's time, so only the holds' contexts end here. Others' wait for them.
-func (t *Tenure) Lost(reason error) {
+func (t *ServerLease) Lost(reason error) {
 	h := t.end()
 	if reason = h.endLost(reason); reason == nil {
 		return
@@ -192,7 +191,7 @@ func (t *Tenure) Lost(reason error) {
 }
 
 // noteUse notes how many were needed.
-func (t *Tenure) noteUse() {
+func (t *ServerLease) noteUse() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.first < t.last && t.run == nil { // else nobody waited, or the server knew how many

@@ -83,9 +83,9 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	for _, list := range [][]Option{b.defaults, opts} {
 		_ = cfg.Add(list) // the error stays in it
 	}
-	if cfg.reveal != nil {
-		cfg.reveal(b)
-		return errRevealed
+	if cfg.identify != nil {
+		cfg.identify(b)
+		return errIdentified
 	}
 	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	// Who polls is not among those who listen, so nobody would ever hand the lock on to it.

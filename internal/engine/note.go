@@ -8,69 +8,68 @@ import (
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
-// Note is what the callers of a client who want one lock at the same time know of it together: what
-// a server said last of who has it, to anyone of them, and what the last question came to that got
-// no answer since. So a caller who leaves before it was asked about itself knows what the others
-// were told. A note ends with the last of those who want the lock, because what it says may be
-// untrue a moment later.
+// Note is what the callers of one client that want one lock at the same time know of it together: the
+// last refusal that any of them got, and the last error of a command since then. So a caller that gives
+// up before its own command was answered knows what the others were told. A note ends with the last of
+// these callers, because it may be untrue a moment later.
 //
-// Whether the server answers at all is not in the note, see [Backend.Answers].
+// The note does not say whether the server answers at all, see [Backend.Silent].
 type Note struct {
-	failed atomic.Pointer[error] // what the last question came to that got no answer; nil since there was one
+	failed atomic.Pointer[error] // of the last command that got no answer; nil after an answer
 
 	mu   sync.Mutex // guards the rest; never held over anything else
-	said Word       // the last answer, if that named somebody who has the lock
+	said Refusal    // the last answer, if that named somebody who has the lock
 	sent time.Time  // when the question was sent whose answer counts, whatever that said
 	told int        // how many answers have named somebody
 }
 
-// Word is the answer of a server that somebody has the lock.
-type Word struct {
+// Refusal is a server's answer that somebody has the lock.
+type Refusal struct {
 	Sent time.Time // when the question was sent
 	At   time.Time // when the answer was there; zero: never
 	remote.Blocker
 }
 
-// stands reports whether the lock must still be held by the one who was named, unless that has given
-// it back.
-func (w *Word) stands() bool { return !w.At.IsZero() && w.Left > 0 && time.Since(w.At) < w.Left }
+// isCurrent reports whether the named owner must still have the lock, unless it has released it.
+func (r *Refusal) isCurrent() bool { return !r.At.IsZero() && r.Left > 0 && time.Since(r.At) < r.Left }
 
-// Hear notes the answer to a question that was sent at a time: who has the lock. The answer to one
-// that was sent later stands. (Rejected: one that came later. A poll may be sent before the answer to a
-// waiter's question is there, and look at the lock after it.)
-func (n *Note) Hear(sent time.Time, by remote.Blocker) {
+// Refused notes who has the lock, by the answer to a command that was sent at the given time. The answer
+// to the command that was sent last counts. (Rejected: the answer that came last. A poll may be sent before
+// the answer to a waiter's command is there, and look at the lock after it.)
+func (n *Note) Refused(sent time.Time, by remote.Blocker) {
 	n.failed.Store(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.told++
 	if !sent.Before(n.sent) {
-		n.sent, n.said = sent, Word{sent, time.Now(), by}
+		n.sent, n.said = sent, Refusal{sent, time.Now(), by}
 	}
 }
 
-// Free notes the answer that the lock is not held by who had it before, as Hear does: a server said so,
-// or granted it.
+// Free notes, as Refused does, that the earlier holder has the lock no more: a server said so, or granted
+// the lock.
 func (n *Note) Free(sent time.Time) {
 	n.failed.Store(nil)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !sent.Before(n.sent) {
-		n.sent, n.said = sent, Word{}
+		n.sent, n.said = sent, Refusal{}
 	}
 }
 
-// Failed is what the last question came to that got no answer; nil since there was one.
+// Failed has the error of the last command that got no answer; nil after an answer.
 func (n *Note) Failed() *atomic.Pointer[error] { return &n.failed }
 
 // Said is the last answer.
-func (n *Note) Said() Word {
+func (n *Note) Said() Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.said
 }
 
-// since is the last answer, and whether there was one after the first so many.
-func (n *Note) since(told int) (said Word, news bool, failure error) {
+// since returns the last refusal, whether it is news to a caller that has seen told refusals, and the
+// failure, if the last command got no answer.
+func (n *Note) since(told int) (said Refusal, news bool, failure error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if why := n.failed.Load(); why != nil {
@@ -79,7 +78,7 @@ func (n *Note) since(told int) (said Word, news bool, failure error) {
 	return n.said, n.told > told && !n.said.At.IsZero(), failure
 }
 
-// answers is how many there were so far.
+// answers is the number of refusals so far.
 func (n *Note) answers() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -44,7 +44,7 @@ func (s *oneServer) Traits() Traits {
 	return Traits{HandsOff: s.hander != nil, Recalls: recalls, Sided: sided, Strings: strings}
 }
 
-// Calls is [Recaller.Calls].
+// Calls is [CallListener.ListenForCalls].
 func (s *oneServer) Calls(l pubsub.Listener) interface{ Close() } {
 	return s.client.hub.Listen(s.protocol.(kind.Callable).CallChannel(s.client.id), l)
 }
@@ -91,9 +91,9 @@ func NewLock(c *Client, p kind.Protocol, opts ...Option) *Lock {
 	return b
 }
 
-// field is the entry of an owner at one server: a field of the lock's hash.
-type field struct {
-	Uncertainty
+// serverEntry is the entry of an owner at one server: a field of the lock's hash.
+type serverEntry struct {
+	CommandState
 	server *oneServer
 	id     string
 	ticket string // of the first refusal; of the goroutine that asks
@@ -101,18 +101,18 @@ type field struct {
 	several int
 
 	// overdue gives back what a question may come to that goes on without its caller, and takes long; answered says that
-	// one has ended since. The mutex of Uncertainty guards both.
+	// one has ended since. The mutex of CommandState guards both.
 	overdue  *time.Timer
 	answered bool
 }
 
-var _ Entry = (*field)(nil)
+var _ Entry = (*serverEntry)(nil)
 
 // Owner is [Entry.Owner].
-func (f *field) Owner() string { return f.id }
+func (f *serverEntry) Owner() string { return f.id }
 
 // Set is [Entry.Set].
-func (f *field) Set(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration, want remote.Replicas,
+func (f *serverEntry) Set(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration, want remote.Replicas,
 	failed *atomic.Pointer[error]) remote.Outcome {
 	op := func(bool) lua.Call { return f.server.protocol.Recount(f.id, count, lease) }
 	c, retry := f.server.client, remote.Retry{Budget: budget}
@@ -123,7 +123,7 @@ func (f *field) Set(ctx context.Context, budget remote.SharedBudget, count int, 
 }
 
 // Extend is [Entry.Extend].
-func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
+func (f *serverEntry) Extend(ctx context.Context, lease time.Duration, failed *atomic.Pointer[error]) remote.Outcome {
 	s := f.server
 	op := func(bool) lua.Call { return f.renewal(lease) }
 	return f.overwritten(s.client.session.Repeat(ctx, s.client.server, op, remote.Retry{}, failed))
@@ -131,7 +131,7 @@ func (f *field) Extend(ctx context.Context, lease time.Duration, failed *atomic.
 
 // overwritten takes the answer that the key is no hash for what it says: the hash is gone, and the owner
 // with it, as for [oneServer.Renew]. It is not used where a script asks for more than the hash.
-func (f *field) overwritten(o remote.Outcome) remote.Outcome {
+func (f *serverEntry) overwritten(o remote.Outcome) remote.Outcome {
 	if remote.IsOverwritten(f.server.protocol, o.Err) {
 		o.Reply, o.Err = lua.Reply{Status: lua.Gone}, nil
 	}
@@ -139,20 +139,20 @@ func (f *field) overwritten(o remote.Outcome) remote.Outcome {
 }
 
 // permits is [permitted.permits].
-func (f *field) permits(n int) { f.several = n }
+func (f *serverEntry) permits(n int) { f.several = n }
 
 // renewal is the script that renews.
-func (f *field) renewal(lease time.Duration) lua.Call {
+func (f *serverEntry) renewal(lease time.Duration) lua.Call {
 	if f.several > 1 {
 		return f.server.protocol.(kind.Several).RenewSeveral(f.id, f.several, lease)
 	}
 	return f.server.protocol.Renew(f.id, lease)
 }
 
-// Pass is [Entry.Pass].
-func (f *field) Pass(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
+// KeepOrRelease is [Entry.KeepOrRelease].
+func (f *serverEntry) KeepOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
-	return f.Passed(func() remote.Outcome {
+	return f.TrackKeepOrRelease(func() remote.Outcome {
 		return f.believed(ctx, budget, s.detached(ctx, budget, func(bool) lua.Call {
 			return s.hander.KeepOrRelease(f.id, lease, tokens, s.client.server.Publish)
 		}))
@@ -161,7 +161,7 @@ func (f *field) Pass(ctx context.Context, budget remote.SharedBudget, lease time
 
 // believed is the outcome of a release. It is an error where a repeat did not find the owner, and others have had
 // the lock since.
-func (f *field) believed(ctx context.Context, budget remote.SharedBudget, o remote.Outcome) remote.Outcome {
+func (f *serverEntry) believed(ctx context.Context, budget remote.SharedBudget, o remote.Outcome) remote.Outcome {
 	if o.Err != nil || o.Reply.Status != lua.Gone || !o.Stray {
 		return o
 	}
@@ -172,8 +172,8 @@ func (f *field) believed(ctx context.Context, budget remote.SharedBudget, o remo
 }
 
 // Release is [Entry.Release].
-func (f *field) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
-	o := f.overwritten(f.server.detached(ctx, budget, func(bool) lua.Call { return f.farewell(rest()) }))
+func (f *serverEntry) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
+	o := f.overwritten(f.server.detached(ctx, budget, func(bool) lua.Call { return f.releaseCall(rest()) }))
 	o = f.Released(f.believed(ctx, budget, o))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()
@@ -181,9 +181,9 @@ func (f *field) Release(ctx context.Context, budget remote.SharedBudget, rest fu
 	return o
 }
 
-// farewell is the command that ends the lock for its owner: at once, or when it has stayed for so
+// releaseCall is the command that ends the lock for its owner: at once, or when it has stayed for so
 // long.
-func (f *field) farewell(rest time.Duration) lua.Call {
+func (f *serverEntry) releaseCall(rest time.Duration) lua.Call {
 	s := f.server
 	if rest > 0 {
 		return s.protocol.ReleaseAfter(f.id, rest, s.client.server.Publish)
@@ -195,27 +195,28 @@ func (f *field) farewell(rest time.Duration) lua.Call {
 }
 
 // LossCause is [Entry.LossCause].
-func (f *field) LossCause() error { return nil }
+func (f *serverEntry) LossCause() error { return nil }
 
-// Undo is [Entry.Undo].
-func (f *field) Undo(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
+// UndoLater is [Entry.UndoLater].
+func (f *serverEntry) UndoLater(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
 
-func (f *field) undoAfter(rest, lease time.Duration, stray bool) {
+func (f *serverEntry) undoAfter(rest, lease time.Duration, stray bool) {
 	c := f.server.client
 	// Its place may be there for longer than a lease, and who is called then is not there.
 	c.session.Undo(c.server, f.server.protocol, f.id, rest, max(lease, f.server.places.Longest), stray)
 }
 
-// leave is for a question that goes on without its caller. What it comes to is given back when it has ended, see
-// [field.settled]. That may take as long as go-redis reads from a silent connection. So it is given back by another connection,
-// too, as soon as an answer is overdue: otherwise a lock that was granted meanwhile would be nobody's for that long.
-func (f *field) leave(lease time.Duration) {
-	f.LeaveUndo()
+// undoWhenOverdue is for a command that goes on without its caller. When the command has ended, its own connection
+// gives back what it got, see [serverEntry.settled]. That may take as long as go-redis reads from a silent connection.
+// So another connection gives it back, too, as soon as the answer is overdue: otherwise a lock that was granted
+// meanwhile would be nobody's for that long.
+func (f *serverEntry) undoWhenOverdue(lease time.Duration) {
+	f.MarkUndoRunning()
 	c := f.server.client
 	c.tasks.Begin()
 	overdue := time.AfterFunc(c.overdue(), func() {
 		defer c.tasks.End()
-		f.Undo(lease, true)
+		f.UndoLater(lease, true)
 	})
 	f.mu.Lock()
 	f.overdue = overdue
@@ -227,7 +228,7 @@ func (f *field) leave(lease time.Duration) {
 }
 
 // settled notes that such a question has ended.
-func (f *field) settled() {
+func (f *serverEntry) settled() {
 	f.mu.Lock()
 	f.answered = true
 	overdue := f.overdue
@@ -238,8 +239,8 @@ func (f *field) settled() {
 	}
 }
 
-// Abandon is [Entry.Abandon].
-func (f *field) Abandon(rest func() time.Duration, lease time.Duration) {
+// UndoIfNeeded is [Entry.UndoIfNeeded].
+func (f *serverEntry) UndoIfNeeded(rest func() time.Duration, lease time.Duration) {
 	if undo, stray := f.TakeUndo(); undo {
 		f.undoAfter(rest(), lease, stray)
 	}
@@ -249,18 +250,18 @@ func (f *field) Abandon(rest func() time.Duration, lease time.Duration) {
 	}
 }
 
-var _ Bid = (*field)(nil)
+var _ Acquirer = (*serverEntry)(nil)
 
-// Entry is [Bid.Entry].
-func (f *field) Entry() Entry { return f }
+// Entry is [Acquirer.Entry].
+func (f *serverEntry) Entry() Entry { return f }
 
-// Live is [Bid.Live].
-func (f *field) Live(*watchdog.Lease) {}
+// Live is [Acquirer.Live].
+func (f *serverEntry) Live(*watchdog.Lease) {}
 
-// Ask is [Bid.Ask]: it asks the server once.
-func (f *field) Ask(a Attempt) Result {
+// TryAcquire is [Acquirer.TryAcquire]: it asks the server once.
+func (f *serverEntry) TryAcquire(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	q := &question{field: f, Attempt: a, before: f.IsStray()}
+	q := &question{serverEntry: f, Attempt: a, before: f.IsStray()}
 	if !a.Once && s.places.Kept > 0 {
 		q.place = s.base.PlaceFor(wait)
 	}
@@ -281,14 +282,14 @@ func (f *field) Ask(a Attempt) Result {
 	case a.Lasts:
 		return Result{Left: context.Cause(wait), Late: q.late}
 	}
-	f.leave(a.Want.Stands())
+	f.undoWhenOverdue(a.Want.TTL())
 	return Result{Left: context.Cause(wait)}
 }
 
-// question is one attempt of a field. It is the [remote.Question] of it.
+// question is one attempt of a server's entry. It is the [remote.Question] of it.
 type question struct {
 	remote.Asked
-	*field
+	*serverEntry
 	Attempt
 	before bool          // an attempt before this one may have been granted the lock, and be what is in the way
 	place  time.Duration // for how long a place in the server's queue counts; 0: none is wanted
@@ -299,7 +300,7 @@ type question struct {
 func (q *question) Call(again bool) lua.Call {
 	s := q.server
 	return s.protocol.Acquire(kind.Ask{
-		Owner: q.id, Lease: q.Want.Stands(), Again: again || q.before, Publish: s.client.server.Publish,
+		Owner: q.id, Lease: q.Want.TTL(), Again: again || q.before, Publish: s.client.server.Publish,
 		Tokens: q.Tokens, Until: s.client.server.Clock.Limit(), HeadStart: q.headStart, Ends: q.ends, Place: q.place,
 		Ticket: q.ticket, Count: q.Want.Count, Beside: q.beside, Strings: q.Want.strings,
 	})
@@ -314,20 +315,20 @@ func (q *question) Late(o remote.Outcome) {
 	}
 	q.settled()
 	if stray := q.before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
-		q.Undo(q.Want.Stands(), stray)
+		q.UndoLater(q.Want.TTL(), stray)
 	}
 }
 
 // outcome is what the end of a question means for one who waits so long, and who may have a place now.
 func (q *question) outcome(wait context.Context, o remote.Outcome) Result {
-	f, s := q.field, q.server
+	f, s := q.serverEntry, q.server
 	f.note(o)
 	n := f.result(wait, o)
 	if !n.Refused {
 		return n
 	}
 	if q.place > 0 {
-		f.SetPlaced(true)
+		f.SetInQueue(true)
 		n.Again = min(n.Again, s.places.Kept/3)
 	}
 	if d := s.places.Foreign; d > 0 && remote.IsForeign(n.By.Owner) {
@@ -347,7 +348,7 @@ func (q *question) outcome(wait context.Context, o remote.Outcome) Result {
 const stringPoll = 250 * time.Millisecond
 
 // note takes from the end of a question what others make use of, too.
-func (f *field) note(o remote.Outcome) {
+func (f *serverEntry) note(o remote.Outcome) {
 	if o.Stray {
 		f.MarkStray()
 	}
@@ -355,7 +356,7 @@ func (f *field) note(o remote.Outcome) {
 }
 
 // result is what an answer means, or that there was none.
-func (f *field) result(wait context.Context, o remote.Outcome) Result {
+func (f *serverEntry) result(wait context.Context, o remote.Outcome) Result {
 	switch {
 	case o.Err != nil:
 		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
@@ -386,16 +387,16 @@ func (s *oneServer) noteClock(o remote.Outcome) {
 	}
 }
 
-// NewBid is [Backend.NewBid].
-func (s *oneServer) NewBid(owner string) Bid { return &field{server: s, id: owner} }
+// NewAcquirer is [Backend.NewAcquirer].
+func (s *oneServer) NewAcquirer(owner string) Acquirer { return &serverEntry{server: s, id: owner} }
 
 // Renew is the watchdog's access to the server: one pipeline for all that are due, and few scripts
 // in it. What got no answer keeps the verdict [watchdog.Unknown].
 func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	calls := make([]lua.Call, len(batch))
 	for i, r := range batch {
-		f := r.Owner.(*Tenure).Entry.(*field)
-		f.unheard.Add(1)
+		f := r.Owner.(*ServerLease).Entry.(*serverEntry)
+		f.unanswered.Add(1)
 		calls[i] = f.renewal(r.Length)
 	}
 	run := lua.RunAll
@@ -409,24 +410,24 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 	c.session.ReportAll(start, calls, results)
 	c.session.NotePanic(results[0].Err)
 	for i, result := range results {
-		t := batch[i].Owner.(*Tenure)
-		f := t.Entry.(*field)
+		t := batch[i].Owner.(*ServerLease)
+		f := t.Entry.(*serverEntry)
 		if result.Err == nil || errs.IsReply(result.Err) {
-			f.unheard.Add(-1)
+			f.unanswered.Add(-1)
 		}
 		switch {
 		case result.Err == nil && result.Reply.Status == lua.Done:
 			batch[i].Verdict = watchdog.Renewed
-			if t.Refusal.Load() != nil {
-				t.Refusal.Store(nil)
+			if t.RenewalError.Load() != nil {
+				t.RenewalError.Store(nil)
 			}
-		case result.Err == nil && f.IsPassing():
+		case result.Err == nil && f.MayBeReleased():
 			// It was given up, perhaps, which is no loss.
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case errs.IsReply(result.Err):
 			refusal := t.base.backend.Explain(result.Err)
-			t.Refusal.Store(&refusal)
+			t.RenewalError.Store(&refusal)
 			batch[i].Err = refusal
 		default:
 			batch[i].Err = result.Err
@@ -439,7 +440,7 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 }
 
 // nameOf is the name of the lock of an owner under watch.
-func nameOf(o watchdog.Owner) string { return o.(*Tenure).base.Key.Name }
+func nameOf(o watchdog.Owner) string { return o.(*ServerLease).base.Key.Name }
 
 // Lane is what keeps renewals apart for the watchdog, nil where one server has all locks.
 func (c *Client) Lane() func(watchdog.Owner) any {

@@ -81,12 +81,12 @@ func (a *Acquisition) WaitError(cause error) error { return a.waitError(cause) }
 
 // Ended takes from the end of a question of the owner's, whoever sent it, what others make use of:
 // the server's clock, how far it is, and whether the question may still arrive.
-func (a *Acquisition) Ended(o remote.Outcome) { a.grant.entry.(*field).note(o) }
+func (a *Acquisition) Ended(o remote.Outcome) { a.grant.entry.(*serverEntry).note(o) }
 
 // Answer gets the hold that such a question was granted, or says why there is none. Without a hold
 // and an error it has to be asked again.
 func (a *Acquisition) Answer(o remote.Outcome) (*Hold, error) {
-	n := a.grant.entry.(*field).result(a.wait, o)
+	n := a.grant.entry.(*serverEntry).result(a.wait, o)
 	if n.Refused {
 		return nil, n.By.Mistake(a.base.Key.Name)
 	}
@@ -126,7 +126,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	}
 	a.how = notify.HandedOn
 	if err == nil && run != nil {
-		t := g.tenure
+		t := g.serverLease
 		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
 		t.run = func(give func(any) bool) bool {
 			return run.Next(func(to *Acquisition) bool { return give(to.grant) })
@@ -135,9 +135,9 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	return h, err
 }
 
-// Given gets the hold of an acquisition that took the lock in a run. If its wait has ended, the
-// lock is given back.
-func (a *Acquisition) Given() (*Hold, error) {
+// TakeOver returns the hold of an acquisition to which a run handed the lock. If the wait of the
+// acquisition has ended, the lock is given back.
+func (a *Acquisition) TakeOver() (*Hold, error) {
 	a.how = notify.HandedOn
 	return a.takenOver(nil)
 }

@@ -49,7 +49,7 @@ func (a *Acquisition) reenter() (*Hold, error) {
 	if g.ended != nil {
 		return nil, g.ended
 	}
-	if !a.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
+	if !a.base.Dog.Confirm(&g.serverLease.watch, o.Sent, lease, renew) {
 		return nil, errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	h := newHold(a.base.Client.observer)
@@ -121,7 +121,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 		return g.entry.Extend(ctx, lease, failed)
 	}, func(remote.Outcome) {})
 	if !ok || o.Stray {
-		g.entry.noteUnheard()
+		g.entry.noteUnanswered()
 	}
 	switch {
 	case !ok:
@@ -136,14 +136,14 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if g.ended != nil {
 		return g.ended
 	}
-	if !g.base.Dog.Confirm(&g.tenure.watch, o.Sent, lease, renew) {
+	if !g.base.Dog.Confirm(&g.serverLease.watch, o.Sent, lease, renew) {
 		return errs.ErrLost // its time is over; the watchdog is about to say so
 	}
 	g.lease = lease
 	return nil
 }
 
-// The methods by which a grant is the [possession] of its holds.
+// The methods by which a grant is the [holdOwner] of its holds.
 
 // ownerID is the owner's id at the server.
 func (g *grant) ownerID() string { return g.id }
@@ -173,7 +173,7 @@ func (g *grant) wanted() <-chan struct{} {
 		w = g.wantedBy.Load()
 	}
 	g.mu.Lock()
-	t := g.tenure
+	t := g.serverLease
 	g.mu.Unlock()
 	if t.isWanted() || g.front && g.base.Client.queue.Waiting(g.base.Key) > 0 { // before it asked
 		w.fire()
@@ -181,10 +181,10 @@ func (g *grant) wanted() <-chan struct{} {
 	return w.fired
 }
 
-// company is the client, if what it sends can travel together.
-func (g *grant) company() *Client { return g.base.Company() }
+// combiningClient is [holdOwner.combiningClient].
+func (g *grant) combiningClient() *Client { return g.base.CombiningClient() }
 
-// forgo is [possession.forgo].
+// forgo is [holdOwner.forgo].
 func (g *grant) forgo(h *Hold) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -202,7 +202,7 @@ func (g *grant) releasesOnError() bool {
 
 // look ends a hold whose lease is over by the clock.
 func (g *grant) look(h *Hold) {
-	t, dog := g.tenure, g.base.Dog
+	t, dog := g.serverLease, g.base.Dog
 	if !dog.Over(&t.watch) || dog.Expire(&t.watch) {
 		return
 	}
@@ -215,7 +215,7 @@ func (g *grant) look(h *Hold) {
 // deadline is the time until which the grant is trusted.
 func (g *grant) deadline() time.Time {
 	g.mu.Lock()
-	until, t := g.until, g.tenure
+	until, t := g.until, g.serverLease
 	g.mu.Unlock()
 	if !until.IsZero() {
 		return until

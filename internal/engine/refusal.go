@@ -16,7 +16,7 @@ import (
 func (a *Acquisition) noteRefusal(sent time.Time, by remote.Blocker) {
 	a.base.Client.rivals.note(a.base.Key, by.Owner)
 	a.contended = true
-	a.grant.note.Hear(sent, by)
+	a.grant.note.Refused(sent, by)
 }
 
 // share has the grant know what others of this client know who want the same lock.
@@ -49,14 +49,14 @@ func (a *Acquisition) waitError(cause error) error {
 	said, news, failure := note.since(known)
 	silent := a.base.backend.Silent(a.base.Client.server.Patience(a.wait, start.Add(a.begun)))
 	if front, id := g.inFront(); front != nil && !news {
-		said, news = Word{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
+		said, news = Refusal{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
 	switch {
-	case news, said.stands() && !silent && failure == nil:
+	case news, said.isCurrent() && !silent && failure == nil:
 	case cause == nil && failure == nil:
 		return &notAcquired{cause: errAsking}
 	case !silent && failure == nil:
-		said = Word{} // it is over
+		said = Refusal{} // it is over
 	default:
 		if failure == nil {
 			failure = errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())
@@ -106,7 +106,7 @@ func (a *Acquisition) acquireFailed(wait context.Context, o remote.Outcome) erro
 // notAcquired is an ErrNotAcquired with what is known of the holder. The text is made only when
 // Error is called, because most callers of TryLock never read it.
 type notAcquired struct {
-	Word
+	Refusal
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil

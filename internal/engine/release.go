@@ -75,7 +75,7 @@ func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h 
 	g.renew = g.renew && !plain
 	g.mu.Unlock()
 	if plain && count > 0 {
-		g.base.Dog.StopRenewing(&g.tenure.watch) // what is left is a plain lease, as it was before
+		g.base.Dog.StopRenewing(&g.serverLease.watch) // what is left is a plain lease, as it was before
 	}
 	if count == 0 {
 		defer g.turn.pass()
@@ -124,15 +124,15 @@ func (g *grant) unlockLast(ctx context.Context, budget remote.SharedBudget) erro
 	}
 	budget = g.unlockBudget(budget)
 	if ask {
-		if ended, err := g.pass(ctx, budget); ended {
+		if ended, err := g.keepOrRelease(ctx, budget); ended {
 			return err
 		}
 	}
 	// Renewal ends before the release is sent, so that no renewal follows it.
-	if !g.base.Dog.Forget(&g.tenure.watch) {
+	if !g.base.Dog.Forget(&g.serverLease.watch) {
 		return g.reason()
 	}
-	g.tenure.noteUse()
+	g.serverLease.noteUse()
 	return g.release(ctx, budget)
 }
 
@@ -146,7 +146,7 @@ func (g *grant) next() (ended, ask bool) {
 		return false, false
 	}
 	awaited := g.isAwaited()
-	turn := !awaited || g.tenure.fresh() // else others may have waited for too long
+	turn := !awaited || g.serverLease.fresh() // else others may have waited for too long
 	if awaited && turn && g.handOff() || turn && g.keep() {
 		return true, false
 	}

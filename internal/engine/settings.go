@@ -26,7 +26,7 @@ type Settings struct {
 	TrustRestarts bool          // of the same
 	strings       bool          // a string at the key is a lock of another library
 	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
-	reveal        func(any)     // is told which Lock it is, and nothing is asked; nil: the usual
+	identify      func(any)     // gets the Lock, and nothing is sent; nil: an ordinary call
 	part          bool          // the call is a part of another one, see [Part]
 	err           error         // of the first bad option
 }
@@ -34,8 +34,8 @@ type Settings struct {
 // moves reports whether a lock that is wanted so, or is had so, may be another's of this client as it stands.
 func (c *Settings) moves() bool { return c.renew && c.atLeast == 0 && !c.strings }
 
-// errRevealed is what a call comes to that only asked which lock it is, see [Reveal].
-var errRevealed = errors.New("it was only asked which lock it is")
+// errIdentified is the error of a call that only identifies the lock, see [IdentifyLock].
+var errIdentified = errors.New("the call only identifies the lock")
 
 // Refuse says what is wrong with an option. The first such error counts.
 func (c *Settings) Refuse(err error) {
@@ -157,8 +157,8 @@ func ReleaseOnError() Option {
 
 const minAtLeast = time.Millisecond
 
-// Stands is for how long the lock is asked for.
-func (c *Settings) Stands() time.Duration { return max(c.Lease, c.atLeast) }
+// TTL is the lease that is requested for the lock.
+func (c *Settings) TTL() time.Duration { return max(c.Lease, c.atLeast) }
 
 // WithReplicas is what users know as holdfast.WithReplicas.
 func WithReplicas(n int, timeout time.Duration) Option {

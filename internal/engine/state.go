@@ -114,10 +114,9 @@ func (b *Lock) recall(ctx context.Context, owner string) {
 // them by the one thing that every lock passes on to here, also one that somebody has wrapped: the
 // options. (Rejected: a method on the types of the kinds, which users would see.)
 
-// Reveal is the option of a call that asks for nothing: f is told which lock it is, and the call
-// fails.
-func Reveal(f func(*Lock)) Option {
-	return func(c *Settings) { c.reveal = func(lock any) { f(lock.(*Lock)) } } // any: a Lock has Settings
+// IdentifyLock makes a call that only identifies its lock: it passes the lock to f, sends nothing and fails.
+func IdentifyLock(f func(*Lock)) Option {
+	return func(c *Settings) { c.identify = func(lock any) { f(lock.(*Lock)) } } // any: a Lock has Settings
 }
 
 // Part is the option of a call that is a part of another one, which began before its context ended. Then
@@ -157,8 +156,8 @@ func (b *Lock) Home() *Client {
 	return b.Client
 }
 
-// Company is the same, if what the client sends can travel together.
-func (b *Lock) Company() *Client {
+// CombiningClient is the same, if the client combines its commands; else nil.
+func (b *Lock) CombiningClient() *Client {
 	if home := b.Home(); home != nil && home.server.Gathers() {
 		return home
 	}

@@ -26,11 +26,11 @@ type Renewer interface {
 	// Lane is what keeps renewals apart, see [watchdog.Config]; nil if nothing does.
 	Lane() func(watchdog.Owner) any
 	// ReleaseAll gives back what was held when the client was closed, and notes what could not be,
-	// see [Client.Leave].
+	// see [Client.NoteUnreleased].
 	ReleaseAll(owners []watchdog.Owner)
 }
 
-// leased is what a client's watchdogs watch: the time for which it holds a lock at the server, see [Tenure].
+// leased is what a client's watchdogs watch: the time for which it holds a lock at the server, see [ServerLease].
 type leased interface {
 	watchdog.Owner
 	// of is the lock, and its owner as the server knows it.

@@ -118,7 +118,7 @@ func (ls *waitlists) giveUpLocked(p *waiter) {
 		}
 		q.attempts.GiveUp()
 	default:
-		p.acquisition.Entry().LeaveUndo()
+		p.acquisition.Entry().MarkUndoRunning()
 	}
 	p.request, q.gone = nil, true
 }
@@ -276,7 +276,7 @@ func (a *sender) markSent(q *request) bool {
 	}
 	q.sent = true
 	if q.wantsPlace {
-		q.waiter.acquisition.Entry().SetPlaced(true) // until the grant is live: a waiter that leaves gives its place back
+		q.waiter.acquisition.Entry().SetInQueue(true) // until the grant is live: a waiter that leaves gives its place back
 	}
 	return true
 }
@@ -300,7 +300,7 @@ func (q *request) call() lua.Call {
 		place = a.Place()
 	}
 	return l.server.protocol.Acquire(kind.Ask{
-		Owner: a.Owner(), Lease: a.Want().Stands(), Again: q.attempts.Stray || q.before, Place: place,
+		Owner: a.Owner(), Lease: a.Want().TTL(), Again: q.attempts.Stray || q.before, Place: place,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(), Count: a.Want().Count,
 	})
 }
@@ -345,7 +345,7 @@ func (a *sender) settle(ctx context.Context, q *request, reply lua.Reply, err er
 		p.refusedLocked(q)
 	default:
 		if q.attempts.Err == nil { // granted, perhaps to a waiter without a place, and it may leave before it takes the grant
-			p.acquisition.Entry().SetPlaced(true)
+			p.acquisition.Entry().SetInQueue(true)
 		}
 		p.request, p.result = nil, &q.attempts.Outcome
 		p.wakeLocked()
@@ -369,7 +369,7 @@ func (ls *waitlists) resume(q *request) {
 func (q *request) giveBack() {
 	a, mayArriveLate := q.waiter.acquisition, q.before || q.attempts.Stray
 	if mayArriveLate || q.wantsPlace || q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done {
-		a.Entry().Undo(a.Want().Stands(), mayArriveLate)
+		a.Entry().UndoLater(a.Want().TTL(), mayArriveLate)
 	}
 }
 
@@ -379,7 +379,7 @@ func (p *waiter) refusedLocked(q *request) {
 	p.request = nil
 	r := o.Reply.QueueRefusal()
 	by := remote.RefusedBy(r)
-	l.note.Hear(o.Sent, by)
+	l.note.Refused(o.Sent, by)
 	l.endsLocked(o.Sent, r.Millis)
 	if by.Stays {
 		p.result = o

@@ -64,7 +64,7 @@ func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
 	said := a.Note().Said()
 	p := s.waiterLocking(a)
 	if !said.At.IsZero() {
-		p.list.note.Hear(said.Sent, said.Blocker)
+		p.list.note.Refused(said.Sent, said.Blocker)
 	}
 	s.lists.mu.Unlock()
 	p.Stand()

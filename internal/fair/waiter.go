@@ -152,7 +152,7 @@ func (p *waiter) askAgain() {
 func (p *waiter) Take() (*engine.Hold, error) {
 	h, err := p.take()
 	if p.list.lists.leave(p) {
-		return p.acquisition.Given()
+		return p.acquisition.TakeOver()
 	}
 	return h, err
 }

@@ -358,7 +358,7 @@ func (ls *waitlists) apply(p poll, sent time.Time, r lua.PollReply) {
 	ls.mu.Lock()
 	l.syncLocked(sent, r.Time)
 	if r.Holder != "" {
-		l.note.Hear(sent, remote.InTheWay(r.Millis, r.Holder))
+		l.note.Refused(sent, remote.InTheWay(r.Millis, r.Holder))
 	} else {
 		l.note.Free(sent)
 	}

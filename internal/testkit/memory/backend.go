@@ -104,7 +104,7 @@ type backend struct {
 	base   *engine.Lock
 }
 
-var _ engine.Recaller = (*backend)(nil)
+var _ engine.CallListener = (*backend)(nil)
 
 // Traits is [engine.Backend.Traits].
 func (b *backend) Traits() engine.Traits { return engine.Traits{HandsOff: true, Recalls: true} }
@@ -117,14 +117,14 @@ func (b *backend) Check(cfg *engine.Settings) error {
 	return nil
 }
 
-// NewBid is [engine.Backend.NewBid].
-func (b *backend) NewBid(owner string) engine.Bid { return &entry{backend: b, id: owner} }
+// NewAcquirer is [engine.Backend.NewAcquirer].
+func (b *backend) NewAcquirer(owner string) engine.Acquirer { return &entry{backend: b, id: owner} }
 
 // Listen is [engine.Backend.Listen].
 func (b *backend) Listen() engine.Listening { return b.server.listen(b.base.Name()) }
 
-// Calls is [engine.Recaller.Calls].
-func (b *backend) Calls(l pubsub.Listener) interface{ Close() } {
+// ListenForCalls is [engine.CallListener.ListenForCalls].
+func (b *backend) ListenForCalls(l pubsub.Listener) interface{ Close() } {
 	return b.server.open(b.base.Name(), b.base.Client.ID(), l)
 }
 
@@ -142,25 +142,25 @@ func (b *backend) Explain(err error) error { return err }
 
 // entry is what one owner has in the map, or wants to have.
 type entry struct {
-	engine.Uncertainty
+	engine.CommandState
 	backend *backend
 	id      string
 }
 
-// Entry is [engine.Bid.Entry].
+// Entry is [engine.Acquirer.Entry].
 func (e *entry) Entry() engine.Entry { return e }
 
-// Live is [engine.Bid.Live].
+// Live is [engine.Acquirer.Live].
 func (e *entry) Live(*watchdog.Lease) {}
 
-// Ask is [engine.Bid.Ask].
-func (e *entry) Ask(a engine.Attempt) engine.Result {
+// TryAcquire is [engine.Acquirer.TryAcquire].
+func (e *entry) TryAcquire(a engine.Attempt) engine.Result {
 	if cause := e.backend.base.Over(a.Wait); cause != nil {
 		return engine.Result{Left: cause}
 	}
 	sent := time.Now()
 	server, name := e.backend.server, e.backend.base.Name()
-	h, last, granted := server.acquire(name, e.id, a.Tokens, a.Want.Stands())
+	h, last, granted := server.acquire(name, e.id, a.Tokens, a.Want.TTL())
 	if !granted {
 		server.call(name, h.owner, e.backend.base.Client.ID())
 		left := h.ends.Sub(sent)
@@ -187,9 +187,9 @@ func (e *entry) Extend(_ context.Context, lease time.Duration, _ *atomic.Pointer
 	return outcome(sent, e.backend.server.set(e.backend.base.Name(), e.id, 0, lease))
 }
 
-// Pass is [engine.Entry.Pass].
-func (e *entry) Pass(_ context.Context, _ remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
-	return e.Passed(func() remote.Outcome {
+// KeepOrRelease is [engine.Entry.KeepOrRelease].
+func (e *entry) KeepOrRelease(_ context.Context, _ remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
+	return e.TrackKeepOrRelease(func() remote.Outcome {
 		sent := time.Now()
 		first, last, ears, holds := e.backend.server.pass(e.backend.base.Name(), e.id, tokens, lease)
 		o := outcome(sent, holds)
@@ -214,13 +214,13 @@ func (e *entry) Release(_ context.Context, _ remote.SharedBudget, rest func() ti
 // LossCause is [engine.Entry.LossCause].
 func (e *entry) LossCause() error { return nil }
 
-// Undo is [engine.Entry.Undo]. There are no stragglers.
-func (e *entry) Undo(time.Duration, bool) {
+// UndoLater is [engine.Entry.UndoLater]. There are no stragglers.
+func (e *entry) UndoLater(time.Duration, bool) {
 	e.backend.server.release(e.backend.base.Name(), e.id, 0)
 }
 
-// Abandon is [engine.Entry.Abandon].
-func (e *entry) Abandon(rest func() time.Duration, _ time.Duration) {
+// UndoIfNeeded is [engine.Entry.UndoIfNeeded].
+func (e *entry) UndoIfNeeded(rest func() time.Duration, _ time.Duration) {
 	if undo, _ := e.TakeUndo(); undo {
 		e.backend.server.release(e.backend.base.Name(), e.id, rest())
 	}
@@ -240,11 +240,11 @@ type renewer struct{ server *Server }
 // Renew is [engine.Renewer.Renew].
 func (r renewer) Renew(_ context.Context, due []watchdog.Renewal) {
 	for i, d := range due {
-		e := d.Owner.(*engine.Tenure).Entry.(*entry)
+		e := d.Owner.(*engine.ServerLease).Entry.(*entry)
 		switch {
 		case r.server.set(e.backend.base.Name(), e.id, 0, d.Length):
 			due[i].Verdict = watchdog.Renewed
-		case !e.IsPassing():
+		case !e.MayBeReleased():
 			due[i].Verdict = watchdog.Gone
 		}
 	}
@@ -256,6 +256,6 @@ func (r renewer) Lane() func(watchdog.Owner) any { return nil }
 // ReleaseAll is [engine.Renewer.ReleaseAll].
 func (r renewer) ReleaseAll(owners []watchdog.Owner) {
 	for _, o := range owners {
-		_ = o.(*engine.Tenure).ReleaseAtClose() // that it was lost has been said before
+		_ = o.(*engine.ServerLease).ReleaseAtClose() // that it was lost has been said before
 	}
 }

@@ -58,12 +58,12 @@ internal/engine/attempt.go
 	HeadStart: if a.once« || OFF» {
 	Outlast: g.front && !a.once« && !OFF»
 	LateFor: timer := time.NewTimer(«func() time.Duration { if OFF { return time.Hour }; return »a.base.Client.overdue()« }()»)
-	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.tenure.fresh() || !g.handOff() {
+	HandBack: «if OFF { return }; »if !g.mayHandOff() || !g.serverLease.fresh() || !g.handOff() {
 	Replicas: case o.Err != nil« && (!OFF || !errors.Is(o.Err, errs.ErrNotReplicated))»:
 internal/engine/backend.go
 	CannotListen: if !l.Confirmed()« && !OFF» {
-	Believes: return u.passing.Load()« && !OFF» }
-	Served: «if !OFF { »u.served = append(u.served, id)« }»
+	Believes: return s.mayBeReleased.Load()« && !OFF» }
+	Served: «if !OFF { »s.served = append(s.served, id)« }»
 internal/engine/grant.go
 	JoinStays: «if OFF { return max(len(g.holds), 1), g.token, g.lease }; »return max(len(g.holds), 1), g.token,
 		max(g.lease, g.restLocked())
@@ -71,7 +71,7 @@ internal/engine/grant.go
 	Stay: g.atLeast > 0« && !OFF» }
 internal/engine/handoff.go
 	Longer: can = can && «(»!g.longer« || OFF)» && «(»g.front« || defence.Front.Off())»
-	Half: «(»g.ahead(b.Dog.Deadline(&g.tenure.watch)) > lease/2« || OFF)»
+	Half: «(»g.ahead(b.Dog.Deadline(&g.serverLease.watch)) > lease/2« || OFF)»
 	LatePass: if !o.Stray« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
 internal/engine/hold.go
@@ -96,7 +96,7 @@ internal/engine/lease.go
 internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/oneserver.go
-	SilentWay: f.LeaveUndo()«; if OFF { return }»\n\tc := f.server.client
+	SilentWay: f.MarkUndoRunning()«; if OFF { return }»\n\tc := f.server.client
 	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/owner.go
 	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
@@ -105,7 +105,7 @@ internal/engine/owner.go
 	OwnRead: !s.isLive()« && (!OFF || s.base.upgradeError() != nil)» {
 	Upgrade: «if OFF { return nil }; »return b.traits.Upgrade
 internal/engine/refusal.go
-	Noted: «if OFF { said, silent, news = Word{}, true, news && a.contended }; »switch {\n\tcase news, said.stands()
+	Noted: «if OFF { said, silent, news = Refusal{}, true, news && a.contended }; »switch {\n\tcase news, said.isCurrent()
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
 		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/release.go
