@@ -29,7 +29,7 @@ import (
 // with holder; or what is needed belongs further down, in a file of its own.
 var floors = []string{
 	"acquire close release",
-	"reentry view",
+	"reentry renewal view",
 	"joined state text",
 	"place",
 	"attempt oneserver",

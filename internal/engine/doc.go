@@ -35,7 +35,7 @@
 //	a hold ends, or its context is asked for         hold.go, joined.go
 //	the last Unlock                                  release.go, handoff.go, idle.go
 //	other clients want the lock, too                 turns.go, rivals.go
-//	a lease is renewed, or lost                      watchdogs.go, lease.go, grant.go
+//	a lease is renewed, or lost                      watchdogs.go, renewal.go, lease.go, grant.go
 //	one server is asked for anything                 oneserver.go; the interface: backend.go
 //	somebody asks about a lock                       state.go, lock.go
 //	the client is closed                             close.go

@@ -201,3 +201,6 @@ func (t *ServerLease) noteUse() {
 
 // reserveSize is how many tokens to reserve for those who wait in this client.
 func (c *Client) reserveSize() int { return int(min(max(2*c.handed.Load(), minTokens), maxTokens)) }
+
+// nameOf is the name of the lock of an owner under watch.
+func nameOf(o watchdog.Owner) string { return o.(*ServerLease).base.Key.Name }

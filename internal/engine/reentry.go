@@ -193,7 +193,7 @@ func (g *grant) forgo(h *Hold) {
 	}
 }
 
-// releasesOnError is [possession.releasesOnError]. What the outermost hold asked for counts.
+// releasesOnError is [holdOwner.releasesOnError]. What the outermost hold asked for counts.
 func (g *grant) releasesOnError() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
