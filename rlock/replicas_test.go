@@ -189,7 +189,7 @@ func TestHandOffAndReplicas(t *testing.T) {
 	_, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a")
 	acquired := faultproxy.Script(lua.Acquire.Hash())
-	asked := func(first, next []holdfast.Option) (acquires, waited int) {
+	asked := func(t *testing.T, first, next []holdfast.Option) (acquires, waited int) {
 		h := lock(t, m, first...)
 		granted := begin(t.Context(), t, m.Lock, next...)
 		eventually(t, "a waiter", func() bool { return queued() == 1 })
@@ -212,7 +212,7 @@ func TestHandOffAndReplicas(t *testing.T) {
 		{"next", plain, confirmed, 1, 1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			acquires, waited := asked(c.first, c.next)
+			acquires, waited := asked(t, c.first, c.next)
 			require.Equal(t, c.acquires, acquires)
 			require.Equal(t, c.waited, waited)
 		})
