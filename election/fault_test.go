@@ -2,7 +2,9 @@ package election_test
 
 import (
 	"context"
+	"errors"
 	"io"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,11 +70,11 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// TestRunAfterAnUncertainRefusal: no answer comes to the announcement, and its repeat is refused. So nobody knows
-// whether it happened, and Run campaigns again. The control: of a refusal alone Run is told.
-func TestRunAfterAnUncertainRefusal(t *testing.T) {
+// TestRunAfterARefusedAnnouncement: no answer comes to the announcement, and its repeat is refused; or it is refused at
+// once. Run campaigns again.
+func TestRunAfterARefusedAnnouncement(t *testing.T) {
 	const no = refusal("ERR not now")
-	for name, answers := range map[string][]error{"uncertain": {io.EOF, no}, "control": {no}} {
+	for name, answers := range map[string][]error{"uncertain": {io.EOF, no}, "refused": {no}} {
 		t.Run(name, func(t *testing.T) {
 			rdb := kindtest.Hooked(redistest.Shared(t).Client(t), redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
 				if args := cmds[0].Args(); len(args) > 1 && args[1] == lua.ElectionAnnounce.Hash() && len(answers) > 0 {
@@ -83,17 +85,38 @@ func TestRunAfterAnUncertainRefusal(t *testing.T) {
 				}
 				return send()
 			}))
-			led := false
-			err := election.New(newClient(t, rdb, nil), uniqueName(t)).Run(t.Context(), "v", func(context.Context) error {
-				led = true
-				return nil
-			})
-			if name == "control" {
-				require.ErrorIs(t, err, no)
-			} else {
-				require.NoError(t, err)
-			}
-			require.Equal(t, name != "control", led)
+			led := errors.New("it has led")
+			require.ErrorIs(t, election.New(newClient(t, rdb, nil), uniqueName(t)).Run(t.Context(), "v", func(context.Context) error {
+				return led
+			}), led)
+			require.Empty(t, answers)
+		})
+	}
+}
+
+// TestRunWhileRefused: Redis refuses a candidate. Run logs that once, campaigns again, and leads when Redis lets it.
+func TestRunWhileRefused(t *testing.T) {
+	t.Parallel()
+	for name, user := range map[string]struct{ refused, permitted, says string }{
+		"permission": {"-evalsha", "+evalsha", "NOPERM"},
+		"password":   {"resetpass", ">secret", "WRONGPASS"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			srv := redistest.Start(t)
+			srv.Command(t, "ACL", "SETUSER", "candidate", "on", ">secret", "~*", "&*", "+@all")
+			srv.Command(t, "ACL", "SETUSER", "candidate", user.refused)
+			rdb := srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "candidate", "secret" })
+			logged := &kindtest.Log{}
+			e := election.New(newClient(t, rdb, &holdfast.Options{Logger: logged.Logger(), RetryBudget: time.Second}), "e")
+			done := make(chan error, 1)
+			go func() { done <- e.Run(t.Context(), "v", func(context.Context) error { return nil }) }()
+			const again = "a campaign failed, and is repeated"
+			eventually(t, "it says so", func() bool { return strings.Contains(logged.String(), again) })
+			require.Contains(t, logged.String(), user.says)
+			srv.Command(t, "ACL", "SETUSER", "candidate", user.permitted)
+			require.NoError(t, kindtest.Receive(t, "it has led", done))
+			require.Equal(t, 1, strings.Count(logged.String(), again))
 		})
 	}
 }

@@ -76,21 +76,27 @@ func TestObserverInAnOutage(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestObserverMayNotListen: a user without the permission is told so, and the sequence ends.
+// TestObserverMayNotListen: an observer without the permission to subscribe is told so, once, and sees who leads all the
+// same. When it is permitted, it is told of changes by messages.
 func TestObserverMayNotListen(t *testing.T) {
 	srv := redistest.Start(t)
+	const channel = "holdfast_election__channel:{e}"
 	if srv.Major() < 7 && !srv.IsValkey() {
 		srv.Command(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "+@all", "-subscribe")
 	} else {
 		srv.Command(t, "ACL", "SETUSER", "deaf", "on", ">secret", "~*", "resetchannels", "+@all")
 	}
 	rdb := srv.Client(t, func(o *redis.Options) { o.Username, o.Password = "deaf", "secret" })
-	var last error
-	for l, err := range election.New(newClient(t, rdb, nil), "e").Observe(t.Context()) {
-		require.Equal(t, election.Leader{}, l)
-		last = err
-	}
-	require.ErrorContains(t, last, "permit this user to subscribe to holdfast_election__channel:{e}")
+	other := election.New(newClient(t, srv.Client(t), nil), "e")
+	w, stop := watch(t, election.New(newClient(t, rdb, nil), "e"))
+	require.Equal(t, election.Leader{}, w.next())
+	require.ErrorContains(t, kindtest.Receive(t, "it is told", w.errs), "permit this user to subscribe to "+channel)
+	lead(t, other, "leads")
+	require.True(t, w.isTold("leads", patience))
+	srv.Command(t, "ACL", "SETUSER", "deaf", "allchannels", "+subscribe")
+	eventually(t, "it listens", func() bool { return listeners(t, srv.Client(t), "e") == 1 })
+	stop()
+	require.Empty(t, w.errs)
 }
 
 // TestObserverOfAClosedClient: the sequence ends with the client.

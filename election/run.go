@@ -3,16 +3,10 @@ package election
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/remote"
-	"github.com/holdfast-go/holdfast/lua"
 )
-
-// campaignPause is the longest time between a campaign that failed and the next one.
-const campaignPause = time.Second
 
 // Run campaigns, and calls lead when this candidate leads. The context of lead ends when the
 // leadership does, for the reasons of [holdfast.Hold.Context], and carries the fencing token for
@@ -20,8 +14,9 @@ const campaignPause = time.Second
 // leads at once. If lead panics, Run resigns, and the panic goes on.
 //
 // If the leadership is lost, Run campaigns again, whatever lead returned, and as often as it takes.
-// Run also repeats a failed campaign, after up to a second, and logs it: if Redis did not answer,
-// if its memory or disk is full, or if the leadership was lost before it was announced. A
+// Run also repeats a campaign that failed, whatever Redis said: a missing permission may be given,
+// and a wrong password be mended. It does so after up to a second, and after up to 16 seconds if
+// Redis goes on refusing. It logs a failure if the one before was of another kind, or none. A
 // [holdfast.Wait] given to [New] ends a campaign of Run too. The next campaign then begins at the
 // end of the queue.
 //
@@ -31,8 +26,7 @@ const campaignPause = time.Second
 //   - otherwise what lead returned, if the leadership lasted to the end of lead. If the resignation
 //     failed, the error includes that too: the next leader may have to wait for the lease;
 //   - [holdfast.ErrClosed] if the client was closed;
-//   - the error of a campaign that would fail again: [holdfast.ErrInvalid] for a bad argument, or a
-//     refusal by Redis, such as a missing permission.
+//   - [holdfast.ErrInvalid] for a bad argument.
 func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.Context) error) error {
 	if err := e.check("run"); err != nil {
 		return err
@@ -43,6 +37,7 @@ func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.
 	if err := errs.CheckContext(ctx); err != nil {
 		return e.fail("run", err)
 	}
+	var failed failures
 	for {
 		h, err := e.campaign(ctx, value, nil)
 		again := false
@@ -50,6 +45,7 @@ func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.
 			if again, err = e.lead(ctx, h, lead); !again {
 				return err
 			}
+			failed = failures{}
 			continue
 		}
 		if ctx.Err() != nil {
@@ -58,8 +54,11 @@ func (e *Election) Run(ctx context.Context, value string, lead func(ctx context.
 		if !passes(err) {
 			return e.fail("run", err)
 		}
-		e.base.Client.Session().Log.Warn("a campaign failed, and is repeated", "election", e.Name(), "error", err)
-		if err := e.base.Pause(ctx, remote.Spread(campaignPause)); errors.Is(err, errs.ErrClosed) {
+		news, rest := failed.add(err)
+		if news {
+			e.base.Client.Session().Log.Warn("a campaign failed, and is repeated until one succeeds", "election", e.Name(), "error", err)
+		}
+		if err := e.base.Pause(ctx, rest); errors.Is(err, errs.ErrClosed) {
 			return e.fail("run", err)
 		} else if err != nil {
 			return context.Cause(ctx)
@@ -94,22 +93,4 @@ func (e *Election) lead(ctx context.Context, h *engine.Hold, lead func(ctx conte
 		return false, resigned
 	}
 	return false, errs.Both(err, resigned)
-}
-
-// passes reports whether another campaign may succeed where one has failed.
-func passes(err error) bool {
-	for _, hard := range []error{errs.ErrInvalid, errs.ErrClosed} {
-		if errors.Is(err, hard) {
-			return false
-		}
-	}
-	if lua.IsError(err, "OOM") || lua.IsError(err, "MISCONF") {
-		return true // of a server whose memory or disk is full, which does not stay so
-	}
-	for _, soft := range []error{errs.ErrUnavailable, errs.ErrLost, errs.ErrNotAcquired, errs.ErrNotReplicated, errs.ErrUncertain} {
-		if errors.Is(err, soft) {
-			return true
-		}
-	}
-	return false
 }

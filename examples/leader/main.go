@@ -7,7 +7,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -44,16 +43,13 @@ func run() error {
 	defer client.Close(context.Background()) // resigns
 	name, e := cmp.Or(os.Getenv("NAME"), "this process"), election.New(client, "billing")
 
-	// Observe and Run go on by themselves while Redis does not answer. What they return would fail again, such as a
-	// wrong password: then the group ends both, and the process says why.
+	// Observe and Run go on by themselves while Redis does not answer, or refuses them.
 	both, work := errgroup.WithContext(ctx)
 	both.Go(func() error {
 		for leader, err := range e.Observe(work) {
 			switch {
-			case errors.Is(err, holdfast.ErrUnavailable): // said once in an outage
+			case err != nil: // said once in an outage
 				log.Print(err)
-			case err != nil:
-				return err
 			case leader == election.Leader{}:
 				fmt.Println("nobody leads")
 			default:

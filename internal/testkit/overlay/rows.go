@@ -38,7 +38,7 @@ const defences = `
 cmd/holdfast/internal/live/budget.go
 	Share: if d <= 0« || OFF» {
 election/observe.go
-	TermEnd: if o.again >= 0« && !OFF» {
+	TermEnd: o.again = «func() time.Duration { if OFF { return time.Hour }; return »now.Remaining + time.Millisecond« }()»
 election/run.go
 	WaitLead: «if OFF { done := make(chan error, 1); go func() { done <- lead(h.Context()) }(); select { case err =
 		<-done: case <-h.Context().Done(): } } else { »err = lead(h.Context())« }»
