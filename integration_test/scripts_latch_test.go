@@ -35,7 +35,7 @@ not set, and the call is remembered
 	call('SET', this, outcome, 'PX', kept) => if stands then call('SET', this, outcome, 'PX', kept) end
 no count
 	LOCK=red/30s | latch_count | !HOLDFAST | same |
-	local left = not string.find(count, '[^%d-]') and tonumber(count) => local left = 5
+	if stands and not left then => if false then
 no latch
 	heldByB | latch_count | !WRONGTYPE | same |
 	local stands = call('GET', name) => call('DEL', name)\nlocal stands = call('GET', name)
@@ -59,7 +59,11 @@ not set
 	nothing | latch_look | 1 '' -2 | nothing | return {1, 0, -2} => return {1, 1, -2}
 no count
 	LOCK=red/30s | latch_look | !HOLDFAST | same |
-	if not left then return redis.error_reply => if false then return redis.error_reply
+	if stands and not left then => if false then
+no count
+	LOCK=red/30s | latch_set | !HOLDFAST | same | if stands and not left then => if false then
+no count
+	LOCK=red/30s | latch_delete | !HOLDFAST | same | if stands and not left then => if false then
 `)
 
 var electionRows = table(`

@@ -289,6 +289,8 @@ func TestInput(t *testing.T) {
 	_, err = m.CountDown(t.Context())
 	require.ErrorContains(t, err, "does not hold a count")
 	require.ErrorContains(t, m.Wait(t.Context()), "does not hold a count")
+	_, err = m.Delete(t.Context())
+	require.ErrorContains(t, err, "does not hold a count")
 	require.NoError(t, l.rdb.Del(t.Context(), l.name).Err())
 	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "a", "b").Err())
 	_, err = m.Set(t.Context(), 1)

@@ -20,10 +20,7 @@ local known = call('GET', this)
 if known then return {1, tonumber(known), clock} end
 local stands = call('GET', name)
 -- include latch
-local count = stands or '1'
-local left = not string.find(count, '[^%d-]') and tonumber(count)
-if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
-local outcome = string.format('%.0f', math.max(left - 1, 0))
+local outcome = string.format('%.0f', math.max((left or 1) - 1, 0))
 -- include call
 if not stands then return {1, 0, clock} end
 local ttl = call('PTTL', name)

@@ -9,6 +9,4 @@ local call, name, counts = redis.call, KEYS[1], KEYS[2]
 local stands = call('GET', name)
 if not stands then return {1, 0, -2} end
 -- include latch
-local left = not string.find(stands, '[^%d-]') and tonumber(stands)
-if not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
 return {1, math.max(left, 0), call('PTTL', name)}
