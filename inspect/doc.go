@@ -15,9 +15,9 @@
 //     [Plain].
 //   - Which callers wait for a plain lock: its waiters have no places in Redis. [Lock.Listening] is
 //     how many connections listen for its release, or did so a few seconds ago.
-//   - The names of latches that nobody has called or waited for lately, of semaphores from which
-//     nobody has taken a permit, and of Redisson's semaphores. No key leads to them. Ask for them
-//     by name.
+//   - The names of Redisson's latches that nobody has called or waited for lately, of semaphores
+//     from which nobody has taken a permit, and of Redisson's semaphores. No key leads to them. Ask
+//     for them by name.
 //   - Whether somebody's number is a latch of Redisson's: the two look the same.
 //
 // Not promised: that the list has a lock that comes or goes during a pass. It has every lock that

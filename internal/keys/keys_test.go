@@ -49,7 +49,9 @@ func TestNamesComeBack(t *testing.T) {
 	const client = "11111111-2222-4333-8444-555555555555"
 	for _, name := range []string{"a", "orders:42", "{a}b", "x{y}", "a:{b}:c", "*", "redisson_lock_token:x"} {
 		k := For(name)
-		for key, by := range map[string]Trace{k.Token: ByToken, k.Queue: ByQueue, ForLatch(name).Call(client + ":h17"): ByLatch} {
+		for key, by := range map[string]Trace{
+			k.Token: ByToken, k.Queue: ByQueue, ForLatch(name).Counts: ByLatch, ForLatch(name).Call(client + ":h17"): ByLatch,
+		} {
 			got, how := Named(key)
 			require.Equal(t, name, got, key)
 			require.Equal(t, by, how)
@@ -76,7 +78,7 @@ func TestNamesComeBack(t *testing.T) {
 
 	for _, key := range []string{
 		"other", k("redisson_lock_timeout"), k("redisson_lock__channel"), "redisson_lock_token", "redisson_lock_token:", "redisson_lock_token:a{",
-		"holdfast_latch:{a}", "holdfast_latch:{a}:7", "holdfast_fence:{a}",
+		"holdfast_fence:{a}",
 	} {
 		_, by := Named(key)
 		require.Equal(t, NoTrace, by, key)

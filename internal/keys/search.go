@@ -52,8 +52,8 @@ func bare(name string) (inner string, ok bool) {
 	return inner, true
 }
 
-// latchCalls is what the keys of latches begin with by which calls are remembered. A latch has no
-// other key beside its own.
+// latchCalls is what the keys of latches begin with, beside their own: of the one that says what counts the number, and of
+// those by which calls are remembered.
 const latchCalls = latchCallPrefix + ":"
 
 // Search is a pattern for SCAN that finds the keys of which [Named] tells the names of locks. It
@@ -90,7 +90,7 @@ const (
 	NoTrace   Trace = iota // not the key of a lock
 	ByToken                // of which a lock has one, once it was granted, until an hour after
 	ByQueue                // of a fair lock that only Redisson has had
-	ByLatch                // of which a latch has some, for a while after each call
+	ByLatch                // of which a latch has some, one for as long as it stands; a semaphore has that one, too
 	ByChannel              // on which somebody waits
 )
 
@@ -108,9 +108,10 @@ func Named(key string) (name string, by Trace) {
 	}
 	if rest, ok := strings.CutPrefix(key, latchCalls); ok {
 		if at := owner.FindStringIndex(rest); at != nil {
-			name, _ = bare(rest[:at[0]])
-			return valid(name, ByLatch)
+			rest = rest[:at[0]]
 		}
+		name, _ = bare(rest)
+		return valid(name, ByLatch)
 	}
 	return "", NoTrace
 }
