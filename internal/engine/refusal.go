@@ -140,23 +140,12 @@ func (r *notAcquired) Error() string {
 
 // hintFor is for the caller who waited for an owner of its own client.
 func (b *Lock) hintFor(owner string) string {
-	switch other, side := b.Client.dogs.kindOf(b.Key.Name, owner); {
-	case other != "" && other != b.Key.Kind:
-		return waitwatch.OtherKind(other)
-	case other != "" && side != b.Key.Side && b.upgradeError() != nil:
-		return "the holder is of this client and reads: if this code path is that reader, unlock that hold first, because a read hold does not become a write hold"
+	l := waitwatch.Lock{Key: b.Key, NoReentry: b.traits.NoReentry, NoUpgrade: b.upgradeError() != nil}
+	holder := b.Key
+	if kind, side := b.Client.dogs.kindOf(b.Key.Name, owner); kind != "" {
+		holder.Kind, holder.Side = kind, side
 	}
-	return b.ownHint()
-}
-
-// ownHint is for the caller who waited for an owner of its own client, by the same kind of lock. That
-// owner may be the caller itself: Lock under a plain context is a new owner each time. Where nothing is
-// re-entered, the context of the hold would not help.
-func (b *Lock) ownHint() string {
-	if b.traits.NoReentry {
-		return "the holder is of this client: if this code path is that holder, it waits for itself, because nothing is re-entered here"
-	}
-	return "the holder is of this client: if this code path already holds the lock, lock under hold.Context()"
+	return l.HintFor(holder)
 }
 
 // Unwrap is for errors.Is and errors.As.

@@ -39,7 +39,7 @@ func above(c *Client) int {
 // Lock is [waitwatch.Grant.Lock].
 func (g *grant) Lock() waitwatch.Lock {
 	b := g.base
-	l := waitwatch.Lock{Key: b.Key, Client: b.Client, NoReentry: b.traits.NoReentry, Hint: b.ownHint()}
+	l := waitwatch.Lock{Key: b.Key, Client: b.Client, NoReentry: b.traits.NoReentry, NoUpgrade: b.upgradeError() != nil}
 	if b.traits.Several {
 		l.Masters = len(b.beside) + 1
 	}

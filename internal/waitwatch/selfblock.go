@@ -102,22 +102,13 @@ func (l *waitChecker) reportSelfBlock(w longWait, waits int, h Grant, held time.
 		Kind: w.lock.Kind, Name: w.lock.Name, Waited: w.waited, Waits: waits, Owner: owner, Token: token,
 		Held: held, Sure: sure, Waiting: w.Site(), Holding: h.Entry().Site(),
 	}
-	hint := w.lock.Hint
-	if other := h.Lock().Kind; other != w.lock.Kind {
-		hint = OtherKind(other)
-	}
 	what := "a caller waits for a lock that its own client holds"
 	if sure {
 		what = "a caller waits for a lock that it holds itself"
 	}
 	l.log().Warn(what, "kind", e.Kind, "name", e.Name, "waited", e.Waited, "waiting at", cmp.Or(e.Waiting, siteUnknown), "waits", waits,
-		"held", held, "locked at", cmp.Or(e.Holding, siteUnknown), "owner", e.Owner, "token", e.Token, "hint", hint)
+		"held", held, "locked at", cmp.Or(e.Holding, siteUnknown), "owner", e.Owner, "token", e.Token, "hint", w.lock.HintFor(h.Lock().Key))
 	l.watch.cfg.Observer.TellSelfBlocked(e)
-}
-
-// OtherKind is the hint for a caller whose client holds the name by another kind of lock. The context of the hold would not help.
-func OtherKind(kind string) string {
-	return "this client holds the name as " + kind + "; use one kind for a name"
 }
 
 const siteUnknown = "not noted"

@@ -119,3 +119,20 @@ func TestLookedAtInACrowdControl(t *testing.T) {
 	defer defence.OwnNumber.Without(t)()
 	require.Zero(t, crowded())
 }
+
+// TestHints: the hint helps whoever follows it, so it depends on what the holder has.
+func TestHints(t *testing.T) {
+	holder := queue.Key{Kind: "rwlock", Name: "a", Side: "read"}
+	writes := queue.Key{Kind: "rwlock", Name: "a", Side: "write"}
+	for _, c := range []struct {
+		waits Lock
+		hint  string
+	}{
+		{Lock{Key: holder}, "lock under hold.Context()"},
+		{Lock{Key: writes, NoUpgrade: true}, "unlock that hold first"},
+		{Lock{Key: queue.Key{Kind: "rlock", Name: "a"}}, "holds the name as rwlock; use one kind"},
+		{Lock{Key: holder, NoReentry: true}, "it waits for itself"},
+	} {
+		require.Contains(t, c.waits.HintFor(holder), c.hint)
+	}
+}

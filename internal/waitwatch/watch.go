@@ -34,10 +34,24 @@ type Grant interface {
 // Lock is the lock of a grant.
 type Lock struct {
 	queue.Key
-	Client    any    // the engine's client, to tell the locks of different clients apart
-	NoReentry bool   // each acquisition is an owner of its own
-	Masters   int    // how many servers grant it, if several do
-	Hint      string // for a caller whose own client blocks its wait
+	Client    any  // the engine's client, to tell the locks of different clients apart
+	NoReentry bool // each acquisition is an owner of its own
+	Masters   int  // how many servers grant it, if several do
+	NoUpgrade bool // an owner of the other side, which reads, cannot have this one, too
+}
+
+// HintFor is for a caller who waits for a lock that its own client holds under a key. The holder may be the caller itself:
+// Lock under a plain context is a new owner each time. Where nothing is re-entered, the context of the hold would not help.
+func (l Lock) HintFor(holder queue.Key) string {
+	switch {
+	case holder.Kind != l.Kind:
+		return "this client holds the name as " + holder.Kind + "; use one kind for a name"
+	case holder.Side != l.Side && l.NoUpgrade:
+		return "the holder is of this client and reads: if this code path is that reader, unlock that hold first, because a read hold does not become a write hold"
+	case l.NoReentry:
+		return "the holder is of this client: if this code path is that holder, it waits for itself, because nothing is re-entered here"
+	}
+	return "the holder is of this client: if this code path already holds the lock, lock under hold.Context()"
 }
 
 // excludes reports whether a wait for a lock cannot end while a grant of this lock lasts. For permits that is not known.
