@@ -115,9 +115,9 @@ func TestServersEndTogether(t *testing.T) {
 				})
 			}
 			clients[0], clients[first] = clients[first], clients[0]
-			locked(t, redlock.New(clients, "a", redlock.TrustRestarts()))
+			locked(t, redlock.New(clients, "a"))
 			servers[first].Queue("a", func() {
-				_, err := redlock.New(clients, "a", redlock.TrustRestarts()).Lock(context.Background())
+				_, err := redlock.New(clients, "a").Lock(context.Background())
 				require.ErrorIs(t, err, holdfast.ErrClosed)
 			})
 		})

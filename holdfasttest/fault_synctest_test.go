@@ -117,7 +117,7 @@ func TestSeveralServers(t *testing.T) {
 		for _, s := range servers {
 			clients = append(clients, s.Client(nil))
 		}
-		h := locked(t, redlock.New(clients, "q", redlock.TrustRestarts()))
+		h := locked(t, redlock.New(clients, "q"))
 		time.Sleep(11 * time.Second) // it was granted by two of them, and renewed by all
 		servers[1].Lose("q")
 		time.Sleep(time.Minute)

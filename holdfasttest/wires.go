@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -178,8 +180,12 @@ if call('HLEN', name) ~= 1 or call('HEXISTS', name, owner) == 0 then return end
 call('HSET', name, 'mode', 'write', owner .. ':write', 1)
 call('HDEL', name, owner)`
 
+// runs counts the servers: each has a run_id of its own, as every start of a server does.
+var runs atomic.Int64
+
 // prepare has the server know the scripts of the library from the start, as one does that has been
-// in use for a while: else the first fault would hit the answer that a script is not known. And
+// in use for a while: else the first fault would hit the answer that a script is not known. It says
+// so, too, since a quorum lock does not take the vote of a server that has just started. And
 // scripts that may only read are run as any others, because the emulation takes commands for
 // writing that are not, such as TIME.
 func (w *wires) prepare() error {
@@ -188,7 +194,12 @@ func (w *wires) prepare() error {
 		return err
 	}
 	srv := w.server.Server()
+	uptime := fmt.Sprintf("# Server\r\nrun_id:%040x\r\nuptime_in_seconds:%d\r\n", runs.Add(1), int((30 * 24 * time.Hour).Seconds()))
 	srv.SetPreHook(func(from *server.Peer, name string, args ...string) bool {
+		if name == "INFO" && len(args) == 1 && strings.EqualFold(args[0], "server") {
+			from.WriteBulk(uptime)
+			return true
+		}
 		plain, readOnly := strings.CutSuffix(name, "_RO")
 		if plain == "EVALSHA" && len(args) > 0 {
 			if text, ours := texts[args[0]]; ours {
