@@ -57,8 +57,8 @@ type Options struct {
 	// begins to wait. It writes it again every 30 s while it holds or waits, or every Lease if that
 	// is longer, but at least every hour. The key lives three times as long, and Close deletes it.
 	// No lock waits for that. If it fails, the Logger says so once. A client with a label also
-	// reads the labels of the clients that it waits for, for the errors of waits that end without a
-	// grant, unless LongWait is negative.
+	// reads the labels of the clients that it is refused by, in the background: the next error
+	// names them.
 	Label string
 	// LongWait is how long a call waits for a lock before the client checks whether the wait can
 	// end by itself. Default 10 s, at least 10 ms. A negative LongWait turns that off.

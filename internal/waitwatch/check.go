@@ -2,7 +2,6 @@ package waitwatch
 
 import (
 	"context"
-	"errors"
 	"log/slog"
 	"runtime/debug"
 	"time"
@@ -127,8 +126,8 @@ func (l *waitChecker) longOnes(list []seen, now time.Time) (long []longWait) {
 func (l *waitChecker) log() *slog.Logger { return l.watch.cfg.Log }
 
 // bounded is the context of a command. Close ends it.
-func (l *waitChecker) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(l.watch.cfg.Life, l.watch.cfg.Budget(), remote.ErrBudget)
+func (w *Watch) bounded() (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(w.cfg.Life, w.cfg.Budget(), remote.ErrBudget)
 }
 
 // learnLabels reads the labels of the clients that block waits of this client, if this client has a label. The errors of
@@ -138,31 +137,34 @@ func (l *waitChecker) learnLabels() {
 	if cfg.Label == "" || len(l.past) < 2 {
 		return
 	}
-	asked := make(map[string]*redis.StringCmd)
-	ctx, cancel := l.bounded()
-	defer cancel()
-	pipe := cfg.Redis.Pipeline()
+	var clients []string
 	list, _, _ := entries.older(l.past[len(l.past)-2].count, mostChecked)
 	for _, s := range list {
 		owner, _ := s.of.InTheWay()
 		client := remote.ClientIn(owner)
-		if client == "" || client == cfg.Client || asked[client] != nil || entries.knows(client) || len(asked) >= mostAsked {
+		if client == "" || client == cfg.Client || len(clients) >= mostAsked {
 			continue
 		}
-		asked[client] = pipe.Get(ctx, keys.Label(client))
+		if _, ask := entries.label(client); ask {
+			clients = append(clients, client)
+		}
 	}
-	if len(asked) == 0 {
-		return
+	if len(clients) > 0 {
+		l.watch.readLabels(clients)
+	}
+}
+
+func (w *Watch) readLabels(clients []string) {
+	ctx, cancel := w.bounded()
+	defer cancel()
+	pipe, asked := w.cfg.Redis.Pipeline(), make([]*redis.StringCmd, len(clients))
+	for i, client := range clients {
+		asked[i] = pipe.Get(ctx, keys.Label(client))
 	}
 	pipeline.Exec(ctx, pipe) // each command keeps its own error
-	for client, cmd := range asked {
-		label, err := cmd.Result()
-		if err != nil && !errors.Is(err, redis.Nil) {
-			continue
+	for i, client := range clients {
+		if text, err := asked[i].Result(); err == nil && keys.IsLabel(text) {
+			w.entries.learn(client, text)
 		}
-		if !keys.IsLabel(label) {
-			label = ""
-		}
-		entries.learn(client, label)
 	}
 }

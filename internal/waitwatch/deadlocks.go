@@ -97,7 +97,7 @@ func (l Lock) text() deadlock.Lock {
 }
 
 func (d *deadlocks) publish(l *waitChecker, s *deadlock.Published) {
-	ctx, cancel := l.bounded()
+	ctx, cancel := l.watch.bounded()
 	defer cancel()
 	d.published = true
 	err := l.watch.cfg.Redis.Set(ctx, keys.Waits(s.Client), s.Text(), max(publishedFor*l.every, leastPublished)).Err()
@@ -158,7 +158,7 @@ func (l *waitChecker) read(clients []string) (list []*deadlock.Published, err er
 	if len(clients) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := l.bounded()
+	ctx, cancel := l.watch.bounded()
 	defer cancel()
 	pipe, cmds := l.watch.cfg.Redis.Pipeline(), make([]*redis.StringCmd, len(clients))
 	for i, client := range clients {

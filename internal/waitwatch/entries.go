@@ -1,6 +1,9 @@
 package waitwatch
 
-import "sync"
+import (
+	"sync"
+	"time"
+)
 
 // entries are the waits of a client, oldest first.
 type entries struct {
@@ -10,7 +13,7 @@ type entries struct {
 	sites       int    // how many more call sites may be noted until the next check
 	checking    bool   // a goroutine checks them
 
-	labels map[string]string // of other clients that have blocked ours; see learnLabels
+	labels map[string]label // of other clients that have blocked ours
 }
 
 // Entry is one wait in the list. The zero Entry is not in a list.
@@ -105,26 +108,35 @@ func (es *entries) isEmpty() bool {
 	return es.first == nil
 }
 
-// learn notes another client's label. A few hundred are known at a time.
-func (es *entries) learn(client, label string) {
+// label is that of another client.
+type label struct {
+	text  string // empty: there was none, or no answer
+	asked time.Time
+}
+
+// labelAgain is after how long a client is asked again for another one's label that was not there: it is written a moment
+// after the first grant.
+const labelAgain = time.Second
+
+// learn notes another client's label.
+func (es *entries) learn(client, text string) {
 	es.mu.Lock()
 	defer es.mu.Unlock()
-	if es.labels == nil || len(es.labels) >= 256 {
-		es.labels = make(map[string]string)
+	es.labels[client] = label{text, es.labels[client].asked}
+}
+
+// label is another client's label, as far as it is known. The caller must ask for it if ask is true. A few hundred are
+// known at a time.
+func (es *entries) label(client string) (text string, ask bool) {
+	es.mu.Lock()
+	defer es.mu.Unlock()
+	l, now := es.labels[client], time.Now()
+	if l.text != "" || now.Sub(l.asked) < labelAgain {
+		return l.text, false
 	}
-	es.labels[client] = label
-}
-
-// knows reports whether another client's label has been read.
-func (es *entries) knows(client string) bool {
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	_, known := es.labels[client]
-	return known
-}
-
-func (es *entries) label(client string) string {
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	return es.labels[client]
+	if es.labels == nil || len(es.labels) >= 256 {
+		es.labels = make(map[string]label)
+	}
+	es.labels[client] = label{asked: now}
+	return "", true
 }

@@ -126,5 +126,15 @@ func (w *Watch) NoteHolder(e *Entry, granted time.Time, skip int) {
 // IsEmpty reports whether the client has no waits.
 func (w *Watch) IsEmpty() bool { return w.entries.isEmpty() }
 
-// LabelOf is the label of another client, empty if not known.
-func (w *Watch) LabelOf(client string) string { return w.entries.label(client) }
+// LabelOf is the label of another client, empty if it is not known. Then a client that has a label itself asks for it, and
+// the next call knows it. (Rejected: to wait for it. Whoever is refused has waited long enough.)
+func (w *Watch) LabelOf(client string) string {
+	if w.cfg.Label == "" {
+		return ""
+	}
+	text, ask := w.entries.label(client)
+	if ask {
+		w.cfg.Tasks.Go(func() { w.readLabels([]string{client}) })
+	}
+	return text
+}
