@@ -31,23 +31,24 @@ var (
 
 	_ = holdfast.Options{Lease: time.Duration(0), Logger: (*slog.Logger)(nil), Label: ""}
 
-	_ func(*holdfast.Hold) context.Context                                                          = (*holdfast.Hold).Context
-	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).Unlock
-	_ func(*holdfast.Hold, context.Context) error                                                   = (*holdfast.Hold).UnlockNow
-	_ func(*holdfast.Hold) uint64                                                                   = (*holdfast.Hold).Token
-	_ func(*holdfast.Hold) string                                                                   = (*holdfast.Hold).Owner
-	_ func(*holdfast.Hold) int                                                                      = (*holdfast.Hold).Count
-	_ func(*holdfast.Hold) time.Time                                                                = (*holdfast.Hold).Deadline
-	_ func(*holdfast.Hold, context.Context, time.Duration) error                                    = (*holdfast.Hold).Extend
-	_ func(time.Duration) holdfast.Option                                                           = holdfast.Wait
-	_ func(time.Duration) holdfast.Option                                                           = holdfast.Lease
-	_ func() holdfast.Option                                                                        = holdfast.NoRenewal
-	_ func() holdfast.Option                                                                        = holdfast.RespectStrings
-	_ func(time.Duration) holdfast.Option                                                           = holdfast.HoldAtLeast
-	_ func() holdfast.Option                                                                        = holdfast.ReleaseOnError
-	_ func(context.Context, holdfast.Locker) sync.Locker                                            = holdfast.SyncLocker
-	_ func(context.Context) context.Context                                                         = holdfast.WithOwner
-	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error = holdfast.Do
+	_ func(*holdfast.Hold) context.Context                                                                        = (*holdfast.Hold).Context
+	_ func(*holdfast.Hold, context.Context) error                                                                 = (*holdfast.Hold).Unlock
+	_ func(*holdfast.Hold, context.Context) error                                                                 = (*holdfast.Hold).UnlockNow
+	_ func(*holdfast.Hold) uint64                                                                                 = (*holdfast.Hold).Token
+	_ func(*holdfast.Hold) string                                                                                 = (*holdfast.Hold).Owner
+	_ func(*holdfast.Hold) int                                                                                    = (*holdfast.Hold).Count
+	_ func(*holdfast.Hold) time.Time                                                                              = (*holdfast.Hold).Deadline
+	_ func(*holdfast.Hold, context.Context, time.Duration) error                                                  = (*holdfast.Hold).Extend
+	_ func(time.Duration) holdfast.Option                                                                         = holdfast.Wait
+	_ func(time.Duration) holdfast.Option                                                                         = holdfast.Lease
+	_ func() holdfast.Option                                                                                      = holdfast.NoRenewal
+	_ func() holdfast.Option                                                                                      = holdfast.RespectStrings
+	_ func(time.Duration) holdfast.Option                                                                         = holdfast.HoldAtLeast
+	_ func() holdfast.Option                                                                                      = holdfast.ReleaseOnError
+	_ func(context.Context, holdfast.Locker) sync.Locker                                                          = holdfast.SyncLocker
+	_ func(context.Context) context.Context                                                                       = holdfast.WithOwner
+	_ func(context.Context, holdfast.Locker, func(context.Context) error, ...holdfast.Option) error               = holdfast.Do
+	_ func(context.Context, holdfast.Locker, func(context.Context) (int, error), ...holdfast.Option) (int, error) = holdfast.DoValue[int]
 
 	_ func(context.Context) (uint64, bool) = fence.Token
 

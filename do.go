@@ -19,7 +19,7 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 		return errNoLocker
 	}
 	if fn == nil {
-		return fmt.Errorf("%w: fn is nil; pass the function to run under the lock", ErrInvalid)
+		return errNoFunction
 	}
 	hold, err := l.Lock(ctx, opts...)
 	if err != nil {
@@ -38,7 +38,23 @@ func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...O
 	return err
 }
 
-var errNoLocker = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)
+// DoValue is [Do] for a function that returns a value. The value is that of fn, also beside an
+// error of fn or of Unlock. It is the zero value if fn did not run.
+func DoValue[T any](ctx context.Context, l Locker, fn func(context.Context) (T, error), opts ...Option) (value T, err error) {
+	if fn == nil {
+		return value, errNoFunction
+	}
+	err = Do(ctx, l, func(ctx context.Context) (err error) {
+		value, err = fn(ctx)
+		return err
+	}, opts...)
+	return value, err
+}
+
+var (
+	errNoLocker   = fmt.Errorf("%w: locker is nil; make one with rlock.New", ErrInvalid)
+	errNoFunction = fmt.Errorf("%w: fn is nil; pass the function to run under the lock", ErrInvalid)
+)
 
 // outcome joins the errors of a function and of the unlock after it. A loss that the function has reported is not told
 // twice.

@@ -47,6 +47,7 @@ func TestBadInput(t *testing.T) {
 	var zeroClient holdfast.Client
 	_, nilState := good.State(nil)       //nolint:staticcheck // that is the point
 	_, nilForce := good.ForceUnlock(nil) //nolint:staticcheck // likewise
+	_, nilValue := holdfast.DoValue[int](ctx, good, nil)
 	var nilHold *holdfast.Hold
 	var zeroHold holdfast.Hold
 	srv.ResetStats(t)
@@ -91,6 +92,8 @@ func TestBadInput(t *testing.T) {
 		"nil's context":  {context.Cause(nilHold.Context()), "hold is nil"},
 		"zero's context": {context.Cause(zeroHold.Context()), "zero Hold"},
 		"nil Locker":     {holdfast.Do(ctx, nil, nil), "rlock.New"},
+		"nil function":   {holdfast.Do(ctx, good, nil), "fn is nil; pass the function"},
+		"nil of a value": {nilValue, "fn is nil; pass the function"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			require.ErrorIs(t, c.err, holdfast.ErrInvalid)

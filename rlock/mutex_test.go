@@ -60,6 +60,24 @@ func TestSyncLockerOfNil(t *testing.T) {
 	require.Panics(t, holdfast.SyncLocker(t.Context(), nil).Lock)
 }
 
+// TestDoValue: the value is the function's, also beside an error, and none if it did not run.
+func TestDoValue(t *testing.T) {
+	c, rdb := shared(t, nil)
+	m, failure := rlock.New(c, uniqueName(t)), errors.New("failure")
+	for _, fails := range []error{nil, failure} {
+		value, err := holdfast.DoValue(t.Context(), m, func(ctx context.Context) (string, error) {
+			require.False(t, free(t, rdb, m.Name()))
+			return "value", fails
+		})
+		require.Equal(t, "value", value)
+		require.ErrorIs(t, err, fails)
+	}
+	defer unlock(t, lock(t, m))
+	value, err := holdfast.DoValue(t.Context(), m, func(context.Context) (string, error) { return "value", nil }, holdfast.Wait(0))
+	require.Empty(t, value)
+	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+}
+
 // TestHoldAtLeastInside: Do and SyncLocker leave the lock like Unlock, inner holds do not count,
 // and one that is held for longer than that is released as ever.
 func TestHoldAtLeastInside(t *testing.T) {
