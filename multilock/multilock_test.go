@@ -21,6 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -373,6 +374,34 @@ func TestTwoOrdersControl(t *testing.T) {
 			require.ErrorIs(t, failed[0], holdfast.ErrNotAcquired)
 		})
 	}
+}
+
+// TestOneCallAsks: while a call has the turn, the others for the same members ask for nothing, or, when their time is over, for
+// the first member alone. Control: without turns each of them asks for all, and is granted what it has to give back.
+func TestOneCallAsks(t *testing.T) {
+	asked := func(t *testing.T) int {
+		addr, n := redistest.Shared(t).Addr(), names(t, "ab")
+		rdb, proxy := kindtest.Behind(t, addr, patience)
+		ctx, c := t.Context(), newClient(t, rdb, nil)
+		other, direct := shared(t)
+		first := lock(ctx, t, rlock.New(other, n[0]))
+		has := begin(ctx, t, multilock.New(plain(c, n...)...).Lock)
+		listened(t, direct, n[0])
+		var calls sync.WaitGroup
+		for range 8 {
+			calls.Go(func() {
+				kindtest.Refused(ctx, t, multilock.New(plain(c, n...)...).Lock, holdfast.Wait(200*time.Millisecond))
+			})
+		}
+		calls.Wait()
+		unlock(t, first)
+		unlock(t, has.Hold())
+		acquired := faultproxy.Script(lua.Acquire.Hash())
+		return proxy.Seen(func(args []string) bool { return acquired(args) && slices.Contains(args, n[1]) })
+	}
+	require.LessOrEqual(t, asked(t), 3, "with the first member, once more when the server's clock is known, and behind the first")
+	defer defence.SetTurns.Without(t)()
+	require.GreaterOrEqual(t, asked(t), 9, "control")
 }
 
 // TestCallersWhoLeaveStopNobody: callers who all wait for a few round trips get all members now and then, and who waits

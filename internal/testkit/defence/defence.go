@@ -149,6 +149,7 @@ var (
 	AllOrNone    Switch // what was granted is given back if one is not
 	GivesAllBack Switch // all are given back, also if that fails for one
 	JoinedEnds   Switch // the hold of all ends with the first that is lost
+	SetTurns     Switch // calls of one client for the same members ask one after another
 	Group        Switch // members that are acquired at once share a pipeline
 	Forgo        Switch // what nobody has seen is released, whatever HoldAtLeast says
 

@@ -114,6 +114,7 @@ var controls = map[string]string{
 	"GivesAllBack": "multilock.TestADeadServer",
 	"JoinedEnds":   "multilock.TestTheMiddleIsLostControl",
 	"Group":        "multilock.TestOneScript",
+	"SetTurns":     "multilock.TestOneCallAsks",
 	"Forgo":        "multilock.TestAllOrNoneControl",
 
 	"Deadline":     "rlock.TestKindControls/a holder who hears nothing is told before another is inside",

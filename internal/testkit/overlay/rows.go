@@ -170,6 +170,7 @@ lua/script.go
 multilock/member.go
 	OneOrder: «if OFF { return 0 }; »return cmp.Or(cmp.Compare(a.name
 multilock/taking.go
+	SetTurns: first == nil || engine.HasOwner(ctx)« || OFF» {
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
 	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
 pubsub/follow.go
