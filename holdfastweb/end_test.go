@@ -109,6 +109,11 @@ func TestEndOfOneReader(t *testing.T) {
 	body := get(t, page, "/lock?name="+t.Name()).body
 	links := regexp.MustCompile(`href="(end\?[^"]*)"`).FindAllStringSubmatch(body, -1)
 	require.Len(t, links, 2)
+	for _, c := range []*holdfast.Client{client, other} {
+		all := "/?match=" + c.ID()
+		require.Contains(t, body, `<a href=".`+all+`"`)
+		require.Equal(t, []string{t.Name()}, rowsOf(get(t, page, all)), "what one client has")
+	}
 	a := ask(t, page, "POST", "/end?"+url.Values{"name": {t.Name()}, "owner": {one.Owner()}, "part": {"0"}}.Encode())
 	require.Equal(t, http.StatusOK, a.StatusCode, a.body)
 	body = get(t, page, "/lock?name="+t.Name()).body

@@ -114,6 +114,9 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	if len(all) < len(s.list) {
 		hd.Count += " of " + grouped(len(s.list))
 	}
+	if what.kinds != "" {
+		hd.Count += ": " + what.kinds
+	}
 	if s.more {
 		hd.Says = append(hd.Says, fmt.Sprintf("There are more than %s locks, and the others are not here: “holdfast ls 'PATTERN'” goes through all, "+
 			"and a lock whose name you know can be opened below.", grouped(h.opts.MaxLocks)))

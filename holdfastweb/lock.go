@@ -54,16 +54,32 @@ type lockPart struct {
 type fact struct{ Name, Value string }
 
 type holderRow struct {
-	Owner, Label, Mode, Notes string
-	Count                     int
-	Left                      moment
-	End                       string // link; empty: whoever looks may not
+	ownerCell
+	Mode, Notes string
+	Count       int
+	Left        moment
+	End         string // link; empty: whoever looks may not
 }
 
 type waiterRow struct {
-	Place               int
-	Owner, Label, Notes string
-	Dead                bool
+	ownerCell
+	Place int
+	Notes string
+	Dead  bool
+}
+
+// ownerCell is an owner, with the label of its client.
+type ownerCell struct {
+	Owner, Label string
+	All          string // link to all locks of its client; empty: it is not known which client that is
+}
+
+func newOwnerCell(owner, client, label string) ownerCell {
+	c := ownerCell{Owner: shown(owner, 200), Label: shown(label, 200)}
+	if client != "" {
+		c.All = "./" + view{viewKey: viewKey{match: client, sort: defaultSort}}.link()
+	}
+	return c
 }
 
 // mayBe reports whether a page may be about a name, and why not.
@@ -188,7 +204,7 @@ func (h *Handler) part(e *entry, locks map[int]*entry, permitted bool, now time.
 		p.Facts = append(p.Facts, fact{"leader", shown(s.Owner, 200)}, fact{"says", shown(s.Value, 1024)})
 	}
 	for _, who := range l.Holders {
-		row := holderRow{Owner: shown(who.Owner, 200), Label: shown(who.Label, 200), Mode: string(who.Mode), Count: who.Count}
+		row := holderRow{ownerCell: newOwnerCell(who.Owner, who.Client(), who.Label), Mode: string(who.Mode), Count: who.Count}
 		ends := moment{0, "no end"}
 		if who.Remaining >= 0 && who.Remaining < 99*365*24*time.Hour {
 			at := settled(e.seen.Add(who.Remaining), e.ends)
@@ -217,7 +233,7 @@ func (h *Handler) part(e *entry, locks map[int]*entry, permitted bool, now time.
 }
 
 func waiterOf(place int, who inspect.Waiter) waiterRow {
-	row := waiterRow{Place: place, Owner: shown(who.Owner, 200), Label: shown(who.Label, 200), Dead: !who.Alive()}
+	row := waiterRow{ownerCell: newOwnerCell(who.Owner, who.Client(), who.Label), Place: place, Dead: !who.Alive()}
 	var notes []string
 	if who.Wants > 1 {
 		notes = append(notes, fmt.Sprintf("wants %d", who.Wants))

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/hex"
 	"hash/fnv"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -108,6 +109,7 @@ type snapshot struct {
 type seen struct {
 	list    []*entry
 	tooLong bool // the filter took so long that nothing was looked at to the end
+	kinds   string
 }
 
 // filterWithin is how long a filter may take. A pattern of many brackets takes a second for some ten thousand
@@ -173,8 +175,27 @@ func (s *snapshot) of(v viewKey) seen {
 	if s.views == nil || len(s.views) >= maxViews {
 		s.views = make(map[viewKey]seen)
 	}
-	s.views[v] = seen{list, tooLong}
+	s.views[v] = seen{list, tooLong, totals(list)}
 	return s.views[v]
+}
+
+// totals says how many locks of each kind there are, empty if there is one kind. The most frequent comes first.
+func totals(list []*entry) string {
+	count := make(map[inspect.Kind]int)
+	for _, e := range list {
+		count[e.lock.Kind]++
+	}
+	if len(count) < 2 {
+		return ""
+	}
+	of := slices.SortedFunc(maps.Keys(count), func(a, b inspect.Kind) int {
+		return cmp.Or(cmp.Compare(count[b], count[a]), cmp.Compare(a, b))
+	})
+	var parts []string
+	for _, k := range of {
+		parts = append(parts, grouped(count[k])+" "+cmp.Or(string(k), "of no kind that is known"))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // The values of show.
