@@ -14,14 +14,17 @@ const (
 	redisDefault = "redis://127.0.0.1:6379/0"
 	// redisForms is the part of the help that says what --redis takes.
 	redisForms = `Redis servers:
-  redis://[user:password@]host:port[/db]        one server; rediss:// for TLS, unix:///path for a socket
-  redis+cluster://host:port,host:port           a Cluster, by some of its nodes (redis://host,host is the same)
-  redis+sentinel://host:port,host:port/master   behind Sentinel; /master/db for another database. The data servers' user and
-                                                password follow, as in /master?username=u&password=p; those before the
-                                                hosts, as in redis+sentinel://u:p@host, are the Sentinels'
-  Further options may follow, as in ?read_timeout=1s. rediss:// takes the certificates of --tls-ca, --tls-cert and
-  --tls-key; rediss+cluster and rediss+sentinel are TLS too.
-  Other users of this machine see the arguments of a command (ps). Put a URL with a password into $HOLDFAST_REDIS.`
+  redis://[user:password@]host:port[/db]
+      one server; rediss:// for TLS, unix:///path for a socket
+  redis+cluster://host:port,host:port
+      a Cluster, by some of its nodes (redis://host,host is the same)
+  redis+sentinel://host:port,host:port/master
+      behind Sentinel; /master/db for another database. The data servers' user and password follow, as in
+      /master?username=u&password=p; those before the hosts, as in redis+sentinel://u:p@host, are the Sentinels'
+Further options may follow, as in ?read_timeout=1s. rediss:// takes the certificates of --tls-ca, --tls-cert and
+--tls-key; rediss+cluster and rediss+sentinel are TLS too.
+
+Other users of this machine see the arguments of a command (ps). Put a URL with a password into $HOLDFAST_REDIS.`
 )
 
 // address is where Redis is, as --redis has it, with passwords. Whatever prints an address prints

@@ -9,9 +9,10 @@ import (
 const completionLong = `Prints a script that teaches a shell to complete the commands and flags of holdfast, and some of
 their values.
 
-bash (needs the package bash-completion):
-  source <(holdfast completion bash)                                     # this shell
-  holdfast completion bash > /etc/bash_completion.d/holdfast             # every shell from now on
+bash (needs the package bash-completion), for this shell:
+  source <(holdfast completion bash)
+bash, for every shell from now on:
+  holdfast completion bash > /etc/bash_completion.d/holdfast
 zsh (if "compinit" runs in ~/.zshrc):
   holdfast completion zsh > "${fpath[1]}/_holdfast"
 fish:

@@ -26,18 +26,18 @@ type connection struct {
 func (c *connection) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
 	c.addresses = fromEnvironment()
-	f.Var(&addressFlag{all: &c.addresses}, "redis", "Redis server, as a `URL`; see above. With a password in it rather use $"+redisEnv)
+	f.Var(&addressFlag{all: &c.addresses}, "redis", "where Redis is, as a `URL`; see above. With a password in it rather use $"+redisEnv)
 	f.Lookup("redis").DefValue = "$" + redisEnv + " or " + redisDefault
 	for name, file := range map[string]struct {
 		path *string
 		use  string
 	}{
-		"tls-ca":   {&c.tls.ca, "`FILE` of the authority of the server's certificate, where the system does not know it"},
-		"tls-cert": {&c.tls.cert, "`FILE` of this client's certificate, where the server asks for one"},
-		"tls-key":  {&c.tls.key, "`FILE` of the certificate's key"},
+		"tls-ca":   {&c.tls.ca, "certificate `FILE` of the server's authority, if the system does not know it"},
+		"tls-cert": {&c.tls.cert, "certificate `FILE` of this client, if the server asks for one"},
+		"tls-key":  {&c.tls.key, "key `FILE` of that certificate"},
 	} {
-		f.StringVar(file.path, name, os.Getenv(tlsEnv(name)), file.use)
-		f.Lookup(name).DefValue = "$" + tlsEnv(name)
+		f.StringVar(file.path, name, os.Getenv(tlsEnv(name)), file.use+"; default $"+tlsEnv(name))
+		f.Lookup(name).DefValue = ""
 		_ = cmd.MarkFlagFilename(name, "pem", "crt", "cer", "key") // fails only for a flag that there is not
 	}
 }

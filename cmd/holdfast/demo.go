@@ -57,7 +57,9 @@ func newDemo() *cobra.Command {
 		Short: "Show each kind of lock at work, and check it",
 		Long:  demoLong,
 		Example: `  holdfast demo
-  holdfast demo --redis redis://127.0.0.1:6379    # on a server of yours; its keys are deleted afterwards`,
+
+  # on a server of yours; its keys are deleted afterwards
+  holdfast demo --redis redis://127.0.0.1:6379`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if emulate && len(given) > 0 {

@@ -69,7 +69,8 @@ func newDoctor() *cobra.Command {
 		Example: `  holdfast doctor --redis redis://user:password@db:6379
 
   # for the locks of a service: its lease, and its user's names
-  holdfast doctor --lease 10s --prefix orders: --redis redis://orders:password@db:6379
+  holdfast doctor --lease 10s --prefix orders: \
+    --redis redis://orders:password@db:6379
 
   # who waits for whom in a circle, when locks stay taken
   holdfast doctor --deadlocks --redis redis://db:6379
@@ -86,7 +87,7 @@ func newDoctor() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.Var(&c.lease, "lease", "the lease of the locks that are to be safe here")
-	f.StringVar(&c.prefix, "prefix", "", "the prefix of the names of locks, as `orders:`, if the user may use no others")
+	f.StringVar(&c.prefix, "prefix", "", "names of locks begin with `PREFIX`, such as orders:, as the user may use no others")
 	f.BoolVar(&c.deadlocks, "deadlocks", false, "look only for circles of waits")
 	f.BoolVar(&c.json, "json", false, "one JSON document instead of text")
 	c.connection.addTo(cmd)

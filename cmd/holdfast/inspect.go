@@ -48,7 +48,9 @@ func newInspect() *cobra.Command {
 		Long:  inspectLong,
 		Example: `  holdfast inspect orders:42
   holdfast inspect orders:42 --json | jq -r '.holders[].owner'
-  holdfast inspect ledger --redis redis://a --redis redis://b --redis redis://c    # each master's part of a redlock`,
+
+  # each master's part of a redlock
+  holdfast inspect ledger --redis redis://a --redis redis://b --redis redis://c`,
 		Args: oneName("inspect"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.name = args[0]

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
@@ -73,12 +74,12 @@ type kindConfig struct {
 
 func (c *kindConfig) addTo(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&c.kindName, "kind", lockKinds[0].name, "`KIND` of lock; see above")
-	f.IntVar(&c.permits, "permits", 0, "of a semaphore: how many there are, if the server does not know yet (required with --kind semaphore)")
-	f.IntVar(&c.take, "take", 1, "of a semaphore: how many of them CMD needs")
+	f.StringVar(&c.kindName, "kind", lockKinds[0].name, "which `KIND` of lock; see above")
+	f.IntVar(&c.permits, "permits", 0, "of a semaphore: there are `N`, if the server does not know yet (required with --kind semaphore)")
+	f.IntVar(&c.take, "take", 1, "of a semaphore: CMD needs `N` of the permits")
 	host, _ := os.Hostname() // without it the leader says nothing of itself
-	f.StringVar(&c.value, "value", host, "of an election: the value that others see of the leader")
-	f.Lookup("value").DefValue = "the name of this machine"
+	f.StringVar(&c.value, "value", host, "of an election: the `TEXT` that others see of the leader; default this machine's name")
+	f.Lookup("value").DefValue = ""
 	f.StringArrayVar(&c.also, "also", nil, "of a multilock: the `NAME` of one more lock; may be given several times (required with --kind multilock)")
 	names := make([]string, len(lockKinds))
 	for i, k := range lockKinds {
@@ -105,10 +106,10 @@ func kindNames() string {
 }
 
 // checkKind finds the kind, and what does not go with it.
-func (c *runConfig) checkKind() error {
+func (c *runConfig) checkKind(value bool) error {
 	at := slices.IndexFunc(lockKinds, func(k *lockKind) bool { return k.name == c.kindName })
 	if at < 0 {
-		return fail(exitUsage, "--kind is %q, which is none; use one of %s", c.kindName, kindNames())
+		return fail(exitUsage, "--kind is %q, which is not a kind; use one of %s", c.kindName, kindNames())
 	}
 	c.kind = lockKinds[at]
 	servers := len(c.addresses)
@@ -131,6 +132,8 @@ func (c *runConfig) checkKind() error {
 			c.kind.name)
 	case c.kind.name != "semaphore" && c.take != 1:
 		return fail(exitUsage, "--take is %d, and --kind is %s; use --kind semaphore, or leave it out", c.take, c.kind.name)
+	case value && c.kind.name != "election":
+		return fail(exitUsage, "--value is %s, and --kind is %s; use --kind election, or leave it out", printable.Quote(c.value), c.kind.name)
 	}
 	return c.checkAlso()
 }

@@ -37,15 +37,18 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "holdfast",
 		Short: "Distributed locks on Redis: see them work, and run commands under them",
-		Example: `  holdfast demo                                        # the whole story on one page
-  holdfast run --name nightly-report -- ./report.sh    # one at a time, over all machines
-  holdfast ls                                          # what is locked, by whom, and who waits`,
+		Example: `  holdfast demo         # the whole story on one page
+  holdfast ls           # what is locked, by whom, and who waits
+
+  # one at a time, over all machines
+  holdfast run --name nightly-report -- ./report.sh`,
 		Version:           version(),
 		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpFunc(showHelp)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
 	})

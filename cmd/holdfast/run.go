@@ -64,20 +64,24 @@ Exit codes:
 
 ` + redisForms
 
-const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it, also if it is short and their clocks are minutes apart
-  holdfast run --name nightly-report --wait 0 --at-least 10m -- ./report.sh || [ $? -eq 75 ]
+const runExample = `  # in a crontab, on every machine: one of them runs it, the others skip it,
+  # also if it is short and their clocks are minutes apart
+  holdfast run --name daily --wait 0 --at-least 10m -- ./report || [ $? -eq 75 ]
 
   # wait for up to ten minutes, on a server of your own
-  holdfast run --name migrate --wait 10m --redis redis://:secret@db:6379/1 -- ./migrate up
+  holdfast run --name migrate --wait 10m --redis redis://db:6379/1 -- ./migrate
 
   # at most three at a time, over all machines
-  holdfast run --name partner-api --kind semaphore --permits 3 --wait 1h -- ./fetch.sh
+  holdfast run --name partner-api --kind semaphore --permits 3 --wait 1h -- \
+    ./fetch.sh
 
   # two locks, or none
-  holdfast run --name account:1 --kind multilock --also account:2 -- ./transfer.sh
+  holdfast run --name account:1 --kind multilock --also account:2 -- \
+    ./transfer.sh
 
   # one that survives the loss of a Redis server: three independent masters
-  holdfast run --name ledger --kind redlock --redis redis://a --redis redis://b --redis redis://c -- ./post.sh
+  holdfast run --name ledger --kind redlock \
+    --redis redis://a --redis redis://b --redis redis://c -- ./post.sh
 
   # hand the fencing token to the command
   holdfast run --name ledger -- sh -c 'ledger --fence "$HOLDFAST_TOKEN"'`
@@ -90,14 +94,14 @@ func newRun() *cobra.Command {
 		grace: span{5 * time.Second, 0, "5s (0 kills at once)"},
 	}
 	cmd := &cobra.Command{
-		Use:                   "run --name NAME [--kind KIND] [--wait 5s] [--lease 30s] [--at-least 10m] [--redis URL] [flags] -- CMD [ARG...]",
+		Use:                   "run --name NAME [--kind KIND] [--wait 5s] [flags] -- CMD [ARG...]",
 		Short:                 "Run a command while a lock is held",
 		Long:                  runLong,
 		Example:               runExample,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.argv = args
-			if err := c.check(); err != nil {
+			if err := c.check(cmd.Flags().Changed("value")); err != nil {
 				return err
 			}
 			return run(c, cmd.ErrOrStderr())
@@ -105,7 +109,7 @@ func newRun() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.SetInterspersed(false) // the flags behind CMD are CMD's, also without "--"
-	f.StringVar(&c.name, "name", "", "`name` of the lock, and its key in Redis (required)")
+	f.StringVar(&c.name, "name", "", "the lock's `NAME`, which is its key in Redis (required)")
 	f.Var(&c.wait, "wait", "how long to wait for the lock; 0 tries once")
 	f.Var(&c.lease, "lease", "how long the lock outlives a holdfast that died; renewed every third of it")
 	f.Var(&c.least, "at-least", "how long the lock stays taken after the grant, unless CMD fails: for one run in a period")
@@ -155,8 +159,8 @@ func newBecome() *cobra.Command {
 	}
 }
 
-// check finds what the parser cannot.
-func (c *runConfig) check() error {
+// check finds what the parser cannot. value says that there is a --value.
+func (c *runConfig) check(value bool) error {
 	if err := noAddress(append([]string{c.name}, c.also...)...); err != nil {
 		return err
 	}
@@ -170,5 +174,5 @@ func (c *runConfig) check() error {
 	if c.evenIfFailed && c.least.Duration == 0 {
 		return fail(exitUsage, "--even-if-failed is for --at-least, which is missing; leave it out, or add --at-least 10m")
 	}
-	return c.checkKind()
+	return c.checkKind(value)
 }

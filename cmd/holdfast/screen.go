@@ -5,8 +5,8 @@ import (
 	"io"
 	"os"
 	"strings"
-	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"golang.org/x/term"
 )
 
@@ -59,15 +59,15 @@ func (s *screen) paint(code, text string) string {
 func (s *screen) title(text string) { fmt.Fprintln(s.out, s.paint(bold, text)) }
 
 // wrap breaks a text between words. Each line is indented as the first one is; a word that is longer
-// than a line, such as an address, is left whole.
+// than a line, such as an address, is left whole, and so are two spaces, which a name may have in it.
 func wrap(text string, width int) (lines []string) {
 	indent := text[:len(text)-len(strings.TrimLeft(text, " "))]
 	line := indent
-	for word := range strings.FieldsSeq(text) {
+	for n, word := range strings.Split(text[len(indent):], " ") {
 		switch {
-		case line == indent:
+		case n == 0:
 			line += word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
+		case ansi.StringWidth(line)+1+ansi.StringWidth(word) > width:
 			lines, line = append(lines, line), indent+word
 		default:
 			line += " " + word

@@ -68,7 +68,7 @@ func newTop() *cobra.Command {
 		Long:  topLong,
 		Example: `  holdfast top
   holdfast top 'orders:*' --sort oldest --read-only
-  holdfast top --once | head                             # the most contended ones now
+  holdfast top --once | head      # the most contended ones now
   holdfast top --json --every 10s | jq -r 'select(.waiters > 5) | .name'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
@@ -95,7 +95,7 @@ func newTop() *cobra.Command {
 	f.BoolVar(&c.readOnly, "read-only", false, "no key ends a hold")
 	f.BoolVar(&c.json, "json", false, "print frames of JSON documents, one a line, and need no terminal")
 	f.BoolVar(&c.once, "once", false, "print one frame, and need no terminal")
-	f.IntVar(&c.rows, "rows", 20, "how many locks a frame has, with --json and --once; 0: all")
+	f.IntVar(&c.rows, "rows", 20, "with --json and --once: a frame has `N` locks; 0: all")
 	_ = cmd.RegisterFlagCompletionFunc("sort", cobra.FixedCompletions(sortCompletions(), cobra.ShellCompDirectiveNoFileComp))
 	c.connection.addTo(cmd)
 	return cmd

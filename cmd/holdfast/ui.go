@@ -57,9 +57,11 @@ func newUI() *cobra.Command {
 		Use:   "ui",
 		Short: "Serve a page that shows the locks in Redis, live",
 		Long:  uiLong,
-		Example: `  holdfast ui                                  # then open the address that it prints
+		Example: `  holdfast ui                     # then open the address that it prints
   holdfast ui --allow-unlock --redis redis://db:6379
-  ssh -L 7420:127.0.0.1:7420 bastion holdfast ui   # look at it from afar`,
+
+  # look at it from afar
+  ssh -L 7420:127.0.0.1:7420 bastion holdfast ui`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := c.check(); err != nil {
@@ -69,7 +71,7 @@ func newUI() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&c.listen, "listen", uiDefault, "`HOST:PORT` to listen on; port 0 takes any that is free")
+	f.StringVar(&c.listen, "listen", uiDefault, "listen on `HOST:PORT`; port 0 takes any that is free")
 	f.BoolVar(&c.unlock, "allow-unlock", false, "let whoever opens the page end holds")
 	f.StringVar(&c.match, "match", "", "only names of this `PATTERN`, as in \"holdfast ls\"")
 	f.BoolVar(&c.redisson, "redisson", false, "also locks that only Redisson has used; goes through all keys twice")

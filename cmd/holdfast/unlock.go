@@ -54,11 +54,12 @@ func newUnlock() *cobra.Command {
 		Use:   "unlock --force NAME --token N|--owner OWNER",
 		Short: "Take a lock from a holder that is dead or hangs, and from no other",
 		Long:  unlockLong,
-		Example: `  holdfast inspect nightly-report                                      # who has it, and the token
+		Example: `  holdfast inspect nightly-report     # who has it, and the token
   holdfast unlock --force nightly-report --token 1764070102193847
 
   # in a script: only if that process still has it
-  holdfast unlock --force nightly-report --owner "$OWNER" --yes || [ $? -eq 79 ] || [ $? -eq 80 ]`,
+  holdfast unlock --force nightly-report --owner "$OWNER" --yes ||
+    [ $? -eq 79 ] || [ $? -eq 80 ]`,
 		DisableFlagsInUseLine: true,
 		Args:                  oneName("unlock"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -71,8 +72,8 @@ func newUnlock() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&c.force, "force", false, "take it from whoever --token or --owner names (required: nothing else unlocks another process's lock)")
-	f.Uint64Var(&c.grant.Token, "token", 0, "the last token of the lock: that grant, and not the next one")
-	f.StringVar(&c.grant.Owner, "owner", "", "the `OWNER` of the hold")
+	f.Uint64Var(&c.grant.Token, "token", 0, "end the grant with the token `N`, and not the next one")
+	f.StringVar(&c.grant.Owner, "owner", "", "end the hold of this `OWNER`: <uuid>:h<number>, as \"holdfast inspect\" shows it")
 	f.BoolVar(&c.yes, "yes", false, "do not ask")
 	f.BoolVar(&c.json, "json", false, "say what was done as a JSON document; does not ask, so it needs --yes")
 	c.connection.addTo(cmd)

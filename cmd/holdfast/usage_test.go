@@ -95,7 +95,7 @@ func TestUsage(t *testing.T) {
 }
 
 // TestHelp: every command has examples; "run" has the exit codes, and never shows a password of the
-// environment.
+// environment. No line is wider than a terminal, and no word of a text is lost.
 func TestHelp(t *testing.T) {
 	t.Setenv(redisEnv, "redis://:pw@host")
 	for args, texts := range map[string][]string{
@@ -119,6 +119,12 @@ func TestHelp(t *testing.T) {
 			for _, text := range texts {
 				require.Contains(t, stdout, text)
 			}
+			for line := range strings.Lines(stdout) {
+				require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), columns, line)
+			}
+			cmd, _, err := newRoot().Find(strings.Fields(args)[:1])
+			require.NoError(t, err)
+			require.Contains(t, strings.Join(strings.Fields(stdout), " "), strings.Join(strings.Fields(cmd.Long), " "))
 			require.NotContains(t, stdout, "pw")
 			require.NotContains(t, stdout, workerCommand, "it is no business of users")
 			require.Empty(t, stderr)

@@ -63,7 +63,8 @@ func newWatch() *cobra.Command {
 		Short: "Print grants and releases of a lock as they happen",
 		Long:  watchLong,
 		Example: `  holdfast watch nightly-report
-  holdfast watch --json orders:42 | jq -r 'select(.event == "granted") | .owner'`,
+  holdfast watch --json orders:42 |
+    jq -r 'select(.event == "granted") | .owner'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fail(exitUsage, `"holdfast watch" takes the name of one lock, and got %d; as in "holdfast watch nightly-report"`, len(args))
