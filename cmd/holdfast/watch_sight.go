@@ -34,8 +34,8 @@ type sight struct {
 	leader  string            // of an election: what the leader says of itself
 }
 
-// An owner in Redis, ours or Redisson's.
-var ownerForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:h?\d+$`)
+// An owner in Redis, ours or Redisson's. The letter is another one if the client keeps the lock, or serves calls.
+var ownerForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:[hks]?\d+$`)
 
 // look asks what there is. Kinds are told apart at every look: the name may be used for another next.
 func (w *watcher) look(ctx context.Context) (*sight, error) {
