@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -62,10 +63,27 @@ const hidden = "***"
 // its user and password. Of any other it shows the scheme alone.
 func (a address) String() string {
 	t, err := splitAddress(a.reveal())
+	if scheme := schemeForm.FindString(a.reveal()); scheme == a.reveal() { // there is nothing to hide
+		return scheme
+	}
 	if err != nil {
 		return schemeForm.FindString(a.reveal()) + hidden
 	}
 	return t.shown
+}
+
+// example is an address of the same kind.
+func (a address) example() string {
+	scheme, _, _ := strings.Cut(schemeForm.FindString(a.reveal()), "://")
+	switch {
+	case scheme == "unix":
+		return "unix:///run/redis.sock"
+	case a.sentinel():
+		return scheme + "://host:26379/mymaster"
+	case strings.HasSuffix(scheme, "+cluster"):
+		return scheme + "://host:6379,host:6379"
+	}
+	return cmp.Or(scheme, "redis") + "://host:6379"
 }
 
 // Format prints String, by whatever verb.
@@ -98,6 +116,13 @@ func (f *addressFlag) String() string {
 	return shownAddresses(*f.all)
 }
 
+func (f *addressFlag) revealed() (texts []string) {
+	for _, a := range *f.all {
+		texts = append(texts, a.reveal())
+	}
+	return texts
+}
+
 // Type is what the help shows for the value.
 func (f *addressFlag) Type() string { return "URL" }
 
@@ -116,6 +141,10 @@ func noAddress(names ...string) error {
 	}
 	return nil
 }
+
+// harmless is an error about an address that has nothing of it. To look for the address in it would do damage: what is
+// wrong may be a part of the advice, as redis:// is.
+type harmless struct{ error }
 
 // withoutSecrets is a message in which arguments are shown as addresses are, if they are some: the parser
 // repeats what it does not understand. With another scheme than ours, those are some that have an @.

@@ -65,6 +65,9 @@ func newDemo() *cobra.Command {
 			if emulate && len(given) > 0 {
 				return fail(exitUsage, "--emulation and --redis exclude each other; leave one out")
 			}
+			if len(given) > 1 {
+				return fail(exitUsage, "--redis has %d servers, and the demo starts five masters itself; give one", len(given))
+			}
 			return demo(given, emulate, cmd.OutOrStdout())
 		},
 	}
@@ -78,8 +81,8 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 	ctx, stop := untilSignal()
 	defer stop()
 	srv := &server{stop: func() {}}
-	if n := len(given); n > 0 {
-		srv.address = given[n-1]
+	if len(given) > 0 {
+		srv.address = given[0]
 	} else {
 		why := ""
 		if emulate {

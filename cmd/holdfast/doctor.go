@@ -82,6 +82,9 @@ func newDoctor() *cobra.Command {
 			if err := keys.OneSlot("--prefix", c.prefix); err != nil {
 				return failure{exitUsage, err}
 			}
+			if c.deadlocks && (cmd.Flags().Changed("lease") || cmd.Flags().Changed("prefix")) {
+				return fail(exitUsage, "--deadlocks looks at no lease and no prefix; leave --lease and --prefix out, or --deadlocks")
+			}
 			return examine(c, cmd.OutOrStdout())
 		},
 	}

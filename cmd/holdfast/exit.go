@@ -74,7 +74,11 @@ func report(stderr io.Writer, err error, args []string) int {
 	case errors.As(err, &code):
 		return int(code)
 	}
-	warn(stderr, "%s", withoutSecrets(err.Error(), args))
+	text := err.Error()
+	if !errors.As(err, new(harmless)) {
+		text = withoutSecrets(text, args)
+	}
+	warn(stderr, "%s", text)
 	switch {
 	case errors.As(err, &s):
 		return exitSignal + int(s.sig)

@@ -29,7 +29,7 @@ func showHelp(cmd *cobra.Command, _ []string) {
 	if cmd.HasAvailableSubCommands() {
 		say("", "Commands:")
 		for _, sub := range cmd.Commands() {
-			if sub.IsAvailableCommand() {
+			if sub.IsAvailableCommand() || sub.Name() == "help" {
 				say(hanging(fmt.Sprintf("  %-10s  ", sub.Name()), sub.Short, width)...)
 			}
 		}

@@ -109,14 +109,14 @@ func TestUnlock(t *testing.T) {
 		code int
 		says string
 	}{
-		"orders:42 --token " + token + " --yes":         {exitUsage, "--force is missing"},
-		"--force orders:42 --yes":                       {exitUsage, "--token or --owner is missing"},
-		"--force orders:42 --token 0 --yes":             {exitUsage, "which no grant has"},
-		"--force orders:42 --token " + token:            {exitUsage, "--yes is missing"},
-		"--force orders:42 --token 7 --yes":             {exitStale, h.Owner()},
-		"--force orders:42 --owner somebody --yes":      {exitStale, h.Owner()},
-		"--force free --owner somebody --yes":           {exitFree, "nobody has it"},
-		"--force calls --owner " + h.Owner() + " --yes": {exitStale, "holdfast inspect --redis redis://" + srv.Addr() + " calls"},
+		"orders:42 --token " + token + " --yes":           {exitUsage, "--force is missing"},
+		"--force orders:42 --yes":                         {exitUsage, "--token or --owner is missing"},
+		"--force orders:42 --token 0 --yes":               {exitUsage, "which no grant has"},
+		"--force orders:42 --token " + token:              {exitUsage, "--yes is missing"},
+		"--force orders:42 --token 7 --yes":               {exitStale, h.Owner()},
+		"--force orders:42 --owner " + someone + " --yes": {exitStale, h.Owner()},
+		"--force free --owner " + someone + " --yes":      {exitFree, "nobody has it"},
+		"--force calls --owner " + h.Owner() + " --yes":   {exitStale, "holdfast inspect --redis redis://" + srv.Addr() + " calls"},
 	} {
 		code, stdout, stderr := ask(srv, append([]string{"unlock"}, strings.Fields(args)...)...)
 		require.Equal(t, want.code, code, "%s: %s", args, stderr)
@@ -124,7 +124,7 @@ func TestUnlock(t *testing.T) {
 		require.Contains(t, stderr, want.says, args)
 		require.NoError(t, h.Context().Err())
 	}
-	code, _, stderr := says("unlock", "--force", "orders:42", "--redis", "redis://127.0.0.1:1", "--owner", "somebody", "--yes")
+	code, _, stderr := says("unlock", "--force", "orders:42", "--redis", "redis://127.0.0.1:1", "--owner", someone, "--yes")
 	require.Equal(t, exitNoServer, code)
 	require.Contains(t, stderr, "no answer")
 	code, stdout, stderr := ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")

@@ -50,6 +50,6 @@ func (a address) bad(err error) error {
 	if errors.As(err, &f) {
 		return err
 	}
-	return fail(exitUsage, "--redis (or %s) is %q: %w; use redis://host:port, or see %q", redisEnv, a, err,
+	return fail(exitUsage, "--redis (or %s) is %q: %w; use %s, or see %q", redisEnv, a, harmless{err}, a.example(),
 		"holdfast run --help")
 }

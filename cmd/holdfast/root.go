@@ -46,12 +46,16 @@ func newRoot() *cobra.Command {
 		SilenceUsage:      true, // a page of help buries the one line that says what is wrong
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		Args:              onlyCommands,
+		PersistentPreRunE: noFlagAsValue,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+
+		SuggestionsMinimumDistance: 2, // a letter or two may be wrong
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpFunc(showHelp)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return fail(exitUsage, "%w; see %q", err, cmd.CommandPath()+" --help")
-	})
+	root.SetFlagErrorFunc(badFlag)
+	root.SetHelpCommand(newHelp())
 	root.AddCommand(newDemo(), newWorker(), newGuard(), newBecome(), newRun(), newLs(), newInspect(), newUnlock(), newDoctor(), newWatch(), newTop(), newUI(), newCompletion(), newVersion())
 	return root
 }

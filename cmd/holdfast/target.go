@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
@@ -25,9 +26,12 @@ type target struct {
 // What is known to be harmless. All else may be a part of a password, and neither it nor what is around it is shown.
 var (
 	schemeForm = regexp.MustCompile(`^(?:rediss?(?:\+cluster|\+sentinel)?|unix)://`)
+	// otherScheme is one that nobody has as a password.
+	otherScheme = regexp.MustCompile(`^(https?|tcp|tls|valkeys?)://`)
+
 	anyScheme  = regexp.MustCompile(`[a-z+]+://`)
 	userForm   = regexp.MustCompile(`^(?:(?:[\w.~!$&'()*+,;=:-]|%[0-9a-fA-F]{2})*@)?$`)
-	hostForm   = regexp.MustCompile(`^(?:[\w.-]+|\[([0-9a-fA-F:.]+)(?:%25[\w.-]+)?\])(:[0-9]{1,5})?$`)
+	hostForm   = regexp.MustCompile(`^(?:[\w.][\w.-]*|\[([0-9a-fA-F:.]+)(?:%25[\w.-]+)?\])(:[0-9]{1,5})?$`)
 	dbForm     = regexp.MustCompile(`^[0-9]{0,9}$`)
 	masterForm = regexp.MustCompile(`^[\w.-]+(?:/[0-9]{0,9})?$`)
 	socketForm = regexp.MustCompile(`^/[\w./-]+$`)
@@ -36,7 +40,10 @@ var (
 // splitAddress refuses what is not known to be harmless. Its errors name the part and have nothing of it.
 func splitAddress(address string) (t target, err error) {
 	if strings.Contains(address, "://") && !schemeForm.MatchString(address) {
-		return t, errors.New("scheme: there is no such scheme, or one of redis, rediss and unix has something before it")
+		if known := otherScheme.FindStringSubmatch(address); known != nil {
+			return t, fmt.Errorf("scheme: it is %q, not redis, rediss or unix", known[1])
+		}
+		return t, errors.New("scheme: it is not redis, rediss or unix, or has something before it")
 	}
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -78,7 +85,7 @@ func splitAddress(address string) (t target, err error) {
 func (t *target) checkPlace() error {
 	for _, host := range t.hosts {
 		if !isHost(host) {
-			return errors.New("host: it is empty, or no name, IPv4 address or [IPv6 address] with :port, a number; write @ behind a password, " +
+			return errors.New("host: it is empty, or no name, IPv4 address or [IPv6 address] with :port, a number from 1 to 65535; write @ behind a password, " +
 				"and ? before options")
 		}
 	}
@@ -98,8 +105,16 @@ func (t *target) checkPlace() error {
 
 func isHost(text string) bool {
 	parts := hostForm.FindStringSubmatch(text)
-	if parts == nil || parts[1] == "" {
-		return parts != nil
+	if parts == nil {
+		return false
+	}
+	if port := strings.TrimPrefix(parts[2], ":"); port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return false
+		}
+	}
+	if parts[1] == "" {
+		return true
 	}
 	ip, err := netip.ParseAddr(parts[1])
 	return err == nil && ip.Is6()

@@ -82,6 +82,9 @@ func newTop() *cobra.Command {
 				c.query = args[0]
 			}
 			c.out = cmd.OutOrStdout()
+			if cmd.Flags().Changed("rows") && !c.json && !c.once {
+				return fail(exitUsage, "--rows is for --json and --once, and a screen has as many as there is room for; leave it out")
+			}
 			if err := c.check(cmd.InOrStdin()); err != nil {
 				return err
 			}

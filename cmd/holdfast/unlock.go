@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 const unlockLong = `Takes the lock NAME from one holder, and wakes the waiters. Use it if the holder is known to be dead, or hangs. The
@@ -80,12 +82,20 @@ func newUnlock() *cobra.Command {
 	return cmd
 }
 
+// permitForm is what stands for an owner in the permits of Redisson: their names in hexadecimal.
+var permitForm = regexp.MustCompile(`^(?:[0-9a-f]{2})+$`)
+
+// isOwner reports whether a text can be an owner. A label, which "ls" shows in the place of its owner, cannot.
+func isOwner(text string) bool { return ownerForm.MatchString(text) || permitForm.MatchString(text) }
+
 func (c *unlockConfig) check(token bool) error {
 	switch {
 	case !c.force:
 		return fail(exitUsage, `--force is missing; without it only a holder unlocks. See who that is by "%s"`, c.inspecting())
 	case c.grant == inspect.Grant{} && !token:
 		return fail(exitUsage, `--token or --owner is missing; say which hold is to end, see "%s"`, c.inspecting())
+	case c.grant.Owner != "" && !isOwner(c.grant.Owner):
+		return fail(exitUsage, `--owner is %s; use <uuid>:h<number>, as "%s" shows it`, printable.Quote(c.grant.Owner), c.inspecting())
 	case token && c.grant.Token == 0:
 		return fail(exitUsage, `--token is 0, which no grant has; see "%s"`, c.inspecting())
 	case len(c.addresses) > 1 && c.grant.Owner == "":
