@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -171,12 +172,15 @@ func (d *diagnosis) print(s *screen) error {
 	fmt.Fprintln(s.out)
 	servers := map[string]bool{}
 	count := map[doctor.Level]int{}
+	helped := map[string][]string{} // the checks of a remedy
 	for _, f := range d.Findings {
 		if f.Server != "" {
 			servers[f.Server] = true
 		}
 		count[f.Level]++
+		helped[f.Remedy] = append(helped[f.Remedy], f.Check)
 	}
+	var shared []string // what helps several findings is said once, behind them
 	for _, f := range d.Findings {
 		found := f.Found
 		if len(servers) > 1 && f.Server != "" {
@@ -189,7 +193,13 @@ func (d *diagnosis) print(s *screen) error {
 		if f.Means != "" {
 			rest = append(rest, indented("means: "+f.Means, width)...)
 		}
-		if f.Remedy != "" {
+		switch {
+		case f.Remedy == "":
+		case len(helped[f.Remedy]) > 1 && f.Command == "":
+			if !slices.Contains(shared, f.Remedy) {
+				shared = append(shared, f.Remedy)
+			}
+		default:
 			rest = append(rest, indented("remedy: "+f.Remedy, width)...)
 		}
 		if f.Command != "" { // on one line, for who pastes it
@@ -198,6 +208,11 @@ func (d *diagnosis) print(s *screen) error {
 		for _, line := range rest {
 			fmt.Fprintln(s.out, line)
 		}
+	}
+	for _, remedy := range shared {
+		about := slices.Compact(helped[remedy]) // those of several servers stand together
+		text := printable.Line("remedy for " + strings.Join(about, ", ") + ": " + remedy)
+		fmt.Fprintf(s.out, "\n%s\n", strings.Join(wrap(text, width), "\n"))
 	}
 	var sum []string
 	for level := doctor.Error; level >= doctor.OK; level-- {

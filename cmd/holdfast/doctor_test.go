@@ -94,6 +94,9 @@ func TestDoctorScreen(t *testing.T) {
 		{Check: "permissions", Server: "127.0.0.1:7000", Level: doctor.Error, Found: strings.Repeat("refused ", 20),
 			Means: strings.Repeat("nothing works ", 9), Remedy: strings.Repeat("+hset ", 30)},
 		{Check: "role", Server: "127.0.0.1:7001", Level: doctor.OK, Found: "a master"},
+		{Check: "memory", Server: "127.0.0.1:7000", Level: doctor.Note, Found: "x", Remedy: "give it +info"},
+		{Check: "memory", Server: "127.0.0.1:7001", Level: doctor.Note, Found: "x", Remedy: "give it +info"},
+		{Check: "clients", Level: doctor.Note, Found: "x", Remedy: "give it +info"},
 	}}
 	var out bytes.Buffer
 	require.NoError(t, d.print(newScreen(&out)))
@@ -102,7 +105,8 @@ func TestDoctorScreen(t *testing.T) {
 	require.Contains(t, text, "error    permissions  127.0.0.1:7000: refused")
 	require.Contains(t, text, "ok       role         127.0.0.1:7001: a master\n")
 	require.Contains(t, text, "\n                      remedy: +hset")
-	require.True(t, strings.HasSuffix(text, "\n1 error, 1 ok\n"), text)
+	require.True(t, strings.HasSuffix(text, "  x\n\nremedy for memory, clients: give it +info\n\n1 error, 3 notes, 1 ok\n"), text)
+	require.Equal(t, 1, strings.Count(text, "+info"), "what helps several is said once")
 	require.NotContains(t, text, "\x1b")
 	for line := range strings.Lines(text) {
 		require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), columns, line)

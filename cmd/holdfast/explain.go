@@ -39,6 +39,8 @@ func (c *connection) explain(err error) error {
 	case noDatabase(err):
 		return fail(exitHoldfast, "Redis at %s has no such database: %s; write a smaller number behind the host in --redis (or "+redisEnv+
 			"), or none for database 0", c, serverSays(err))
+	case lua.IsError(err, "MOVED"):
+		return fail(exitHoldfast, "Redis at %s is a node of a Cluster: %s; write redis+cluster:// in place of redis://", c, serverSays(err))
 	case errors.Is(err, holdfast.ErrUnavailable):
 		return failure{exitNoServer, err}
 	case lua.IsDenied(err):

@@ -131,7 +131,18 @@ func TestUnlock(t *testing.T) {
 	require.Zero(t, code, stderr)
 	require.Contains(t, stdout, "the hold of "+h.Owner()+" was ended")
 	require.Contains(t, stdout, "at the latest")
-	require.Zero(t, exists(t, srv.Client(t), "orders:42"))
+	rdb := srv.Client(t)
+	require.Zero(t, exists(t, rdb, "orders:42"))
+	rdb.HSet(t.Context(), "endless", someone, 1)
+	c := unlockConfig{name: "endless", grant: inspect.Grant{Owner: someone}}
+	i, err := newInspector(rdb, newAddress("redis://"+srv.Addr()))
+	require.NoError(t, err)
+	var asked bytes.Buffer
+	require.ErrorContains(t, c.ask(t.Context(), []inspector{i}, strings.NewReader("n\n"), &asked), "not confirmed")
+	require.Contains(t, asked.String(), "held by    "+someone)
+	require.NotContains(t, asked.String(), "to end it", "it is what is asked")
+	_, stdout, _ = ask(srv, "unlock", "--force", "endless", "--owner", someone, "--yes")
+	require.Contains(t, stdout, "notices at its next renewal, if it is alive: when that is, Redis does not know.\n")
 	code, _, _ = ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")
 	require.Equal(t, exitFree, code)
 }
@@ -207,6 +218,9 @@ func TestShort(t *testing.T) {
 	require.Equal(t, "nigh…-east", table.cut("nightly-report-of-the-east", 10))
 	require.Equal(t, "設定…更新", table.cut("設定ファイル:更新", 9))
 	require.Equal(t, "設…新", table.cut("設定ファイル:更新", 6), "half a character is none")
+	for width := range 30 { // nor is half of what is spelled out
+		require.Regexp(t, `^("(\\x[0-9a-f]{2})*)?…((\\x[0-9a-f]{2})*")?$`, table.cut(visible(strings.Repeat("\u202e", 5)), width))
+	}
 }
 
 // TestTableFits: no line is wider than the terminal, and elsewhere nothing is cut.
@@ -233,6 +247,16 @@ func TestTableFits(t *testing.T) {
 	table.width = 80
 	table.end(&end, &inspect.Query{})
 	require.Equal(t, "1 lock, 1 with a queue, 1 looks wrong: \"holdfast inspect NAME\" says why.\n", end.String())
+	for says, q := range map[string]*inspect.Query{
+		"No locks held or waited for. \"holdfast ls --all\" shows those of the last hour,\n--redisson those of Redisson alone.\n": {},
+		"No locks waited for. \"holdfast ls\" shows those that are held.\n":                                                       {Contended: true},
+		"No locks that match \"a  b\" are waited for. \"holdfast ls\" shows those that are\nheld.\n":                              {Contended: true, Match: "a  b"},
+	} {
+		end.Reset()
+		none := sizedTable(&out, 80, false)
+		none.end(&end, q)
+		require.Equal(t, says, end.String())
+	}
 }
 
 // TestReplica: clients listen at the master, so a replica says that it does not know who listens, once. It reports no dead
@@ -270,6 +294,35 @@ func TestReplica(t *testing.T) {
 	_, stdout, stderr := says("ls", "--redis", user(t, replica, "blind", "-role"))
 	require.Empty(t, stderr)
 	require.Contains(t, stdout, "dead-queue")
+}
+
+// TestNodeOfACluster: a node that is asked alone has some of the locks, and nothing of the others says that they are missing. Each
+// command does, with what to do. A client for the Cluster is the control.
+func TestNodeOfACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.StartCluster(t, 2, 0)
+	master := cluster.Master(t, "a")
+	other := cluster.Masters(t)[0]
+	if other == master {
+		other = cluster.Masters(t)[1]
+	}
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, cluster.Client(t), nil), "a"))
+	for _, command := range []string{"ls", "ls --json", "top --once"} {
+		code, stdout, stderr := ask(other, strings.Fields(command)...)
+		require.Zero(t, code, stderr)
+		require.NotContains(t, stdout, "lock")
+		require.Contains(t, stderr, "this server is a node of a Cluster")
+		require.Contains(t, stderr, "write redis+cluster://")
+		_, stdout, stderr = says(append(strings.Fields(command), "--redis", "redis+cluster://"+other.Addr())...)
+		require.Contains(t, stdout, "lock")
+		require.NotContains(t, stderr, "Cluster")
+	}
+	for _, command := range []string{"inspect a", "unlock --force a --token 7 --yes", "watch a", "run --name a true"} {
+		args := strings.Fields(command)
+		code, _, stderr := says(append([]string{args[0], "--redis", "redis://" + other.Addr()}, args[1:]...)...)
+		require.Equal(t, exitHoldfast, code, stderr)
+		require.Regexp(t, `^holdfast: Redis at redis://[0-9.:]+ is a node of a Cluster: MOVED .*; write redis\+cluster:// in place of redis://\n$`, stderr)
+	}
 }
 
 // TestUnknownName: what "watch" says of a name without a trace of a lock, and not of one that was a lock.

@@ -118,6 +118,9 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 			}
 			if answered { // a list that is empty, too
 				i.isReplica(ctx, stderr, i.at(len(each) > 1))
+				if isNode(ctx, i.rdb) {
+					warn(stderr, "%s%s", i.at(len(each) > 1), onNode)
+				}
 			}
 		}
 		if !c.json {

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -109,23 +110,28 @@ func (t *table) end(stderr io.Writer, q *inspect.Query) {
 	if t.width == 0 && t.locks > 0 {
 		return
 	}
+	text := fmt.Sprintf("%s, %d with a queue.", plural(t.locks, "lock"), t.waits)
 	switch {
 	case t.locks == 0:
-		fmt.Fprintln(stderr, noLocks(q.Match)+further(q))
+		text = noLocks(q.Match, q.Contended) + further(q)
 	case t.bad > 0:
 		look := "look"
 		if t.bad == 1 {
 			look = "looks"
 		}
-		fmt.Fprintf(stderr, "%s, %d with a queue, %d %s wrong: \"holdfast inspect NAME\" says why.\n", plural(t.locks, "lock"), t.waits, t.bad, look)
-	default:
-		fmt.Fprintf(stderr, "%s, %d with a queue.\n", plural(t.locks, "lock"), t.waits)
+		text = fmt.Sprintf("%s, %d with a queue, %d %s wrong: \"holdfast inspect NAME\" says why.", plural(t.locks, "lock"), t.waits, t.bad, look)
 	}
+	fmt.Fprintln(stderr, wrapped(text, t.width))
 }
 
-// noLocks is what stands for an empty list.
-func noLocks(pattern string) string {
-	if pattern == "" {
+// noLocks is what stands for an empty list: of all locks, or of those that are waited for.
+func noLocks(pattern string, waited bool) string {
+	switch {
+	case waited && pattern == "":
+		return "No locks waited for."
+	case waited:
+		return "No locks that match " + printable.Quote(pattern) + " are waited for."
+	case pattern == "":
 		return "No locks held or waited for."
 	}
 	return "No locks match " + printable.Quote(pattern) + "."
@@ -134,7 +140,9 @@ func noLocks(pattern string) string {
 // further are the flags that may find more.
 func further(q *inspect.Query) string {
 	switch {
-	case q.Contended || q.Free && q.Redisson:
+	case q.Contended:
+		return ` "holdfast ls" shows those that are held.`
+	case q.Free && q.Redisson:
 		return ""
 	case q.Free:
 		return ` "holdfast ls --redisson" shows those of Redisson alone.`
@@ -258,8 +266,20 @@ func middleCut(text string, width int) string {
 	if ansi.StringWidth(end) > back { // the cut went through a wide character, which was kept
 		end = ansi.TruncateLeft(text, n-back+1, "")
 	}
-	return ansi.Truncate(text, front, "") + "…" + end
+	start := ansi.Truncate(text, front, "")
+	for _, at := range spelledForm.FindAllStringIndex(text, -1) { // half of one says something else
+		if at[0] < len(start) && len(start) < at[1] {
+			start = text[:at[0]]
+		}
+		if from := len(text) - len(end); at[0] < from && from < at[1] {
+			end = text[at[1]:]
+		}
+	}
+	return start + "…" + end
 }
+
+// spelledForm is what a character that is not shown is spelled as.
+var spelledForm = regexp.MustCompile(`\\(?:x[0-9a-f]{2}|.)`)
 
 func pad(text string, width int) string {
 	if n := ansi.StringWidth(text); n < width {

@@ -30,6 +30,15 @@ func isReplica(ctx context.Context, rdb redis.UniversalClient) bool {
 	return role == "slave" || role == "replica"
 }
 
+// onNode is said by a command that lists what it finds on one node of a Cluster.
+const onNode = "this server is a node of a Cluster, and has only the locks of its own slots; for all write redis+cluster:// in place of redis://"
+
+// isNode asks a server whether it is a node of a Cluster whose other nodes are not asked. One that does not tell is none.
+func isNode(ctx context.Context, rdb redis.UniversalClient) bool {
+	one, ok := rdb.(*redis.Client)
+	return ok && one.InfoMap(ctx, "cluster").Item("Cluster", "cluster_enabled") == "1"
+}
+
 // role is what is known of one of the servers of a command. It is asked when the server has answered, so that
 // a silent one is waited for once, and only once.
 type role struct {

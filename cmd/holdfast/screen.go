@@ -58,6 +58,14 @@ func (s *screen) paint(code, text string) string {
 
 func (s *screen) title(text string) { fmt.Fprintln(s.out, s.paint(bold, text)) }
 
+// wrapped is a text in lines for a terminal of this width, or on one line if there is none.
+func wrapped(text string, width int) string {
+	if width == 0 {
+		return text
+	}
+	return strings.Join(wrap(text, min(width, widest)), "\n")
+}
+
 // wrap breaks a text between words. Each line is indented as the first one is; a word that is longer
 // than a line, such as an address, is left whole, and so are two spaces, which a name may have in it.
 func wrap(text string, width int) (lines []string) {

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 const topLong = `Shows the locks in Redis as they change: those with the most waiters, those held for longest, and those that change
@@ -58,6 +59,7 @@ type topConfig struct {
 	readOnly, json, once bool
 	out                  io.Writer
 	replicas             map[int]bool // of the servers, by their numbers
+	node                 bool         // a server is a node of a Cluster, of which not all are asked
 }
 
 func newTop() *cobra.Command {
@@ -144,8 +146,8 @@ func (c *topConfig) top(stderr io.Writer) error {
 	}
 	pic, err := c.picture(ctx, clients)
 	if err == nil {
-		if len(c.replicas) > 0 && (c.once || c.json) { // a screen has a line for it
-			warn(stderr, onReplica)
+		if note := c.note(); note != "" && (c.once || c.json) { // a screen has a line for it
+			warn(stderr, "%s", note)
 		}
 		switch {
 		case c.once:
@@ -163,6 +165,17 @@ func (c *topConfig) top(stderr io.Writer) error {
 	return c.explain(err)
 }
 
+// note is what is to be known of the servers before all else.
+func (c *topConfig) note() string {
+	switch {
+	case len(c.replicas) > 0:
+		return onReplica
+	case c.node:
+		return onNode
+	}
+	return ""
+}
+
 // picture is one of all servers, each of which shows a lock: what one refuses is known before a screen
 // is drawn.
 func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient) (*live.Picture, error) {
@@ -173,13 +186,14 @@ func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient
 			}
 			c.replicas[n] = true
 		}
+		c.node = c.node || isNode(ctx, rdb)
 	}
 	pic, err := live.New(clients, live.Options{Match: c.query, Share: c.share / 100, Every: c.every.Duration})
 	if err != nil {
 		return nil, failure{exitHoldfast, err}
 	}
 	for n := range clients {
-		if _, err := pic.Lock(ctx, live.Key{Server: n, Name: "holdfast"}); err != nil {
+		if _, err := pic.Lock(ctx, live.Key{Server: n, Name: "holdfast"}); err != nil && !lua.IsError(err, "MOVED") {
 			return nil, err
 		}
 	}

@@ -53,9 +53,7 @@ type topModel struct {
 func newTopModel(c topConfig, d *desk) *topModel {
 	m := &topModel{topConfig: c, desk: d, now: time.Now(), table: sizedTable(c.out, columns, false), width: columns, height: 24}
 	m.order, _ = orderNamed(c.sort)
-	if len(c.replicas) > 0 {
-		m.note = onReplica
-	}
+	m.note = c.note()
 	return m
 }
 

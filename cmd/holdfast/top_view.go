@@ -188,7 +188,7 @@ func (m *topModel) empty() []string {
 	case m.status.Listed.IsZero():
 		return []string{"Looking for locks…"}
 	}
-	return wrap(noLocks(m.query), m.width)
+	return wrap(noLocks(m.query, false), m.width)
 }
 
 // foot is what was said last, or asked, or what keys there are.

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast/holdfastweb"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 const uiLong = `Serves a page that shows the locks in Redis: who has them and since when, who waits, and what looks wrong. It is live,
@@ -109,6 +110,11 @@ func (c *uiConfig) serve(stdout, stderr io.Writer) error {
 			return c.unlessSignalled(ctx, c.explain(err))
 		}
 	}
+	for _, rdb := range clients {
+		if isNode(ctx, rdb) {
+			warn(stderr, onNode)
+		}
+	}
 	page, err := c.page(clients, stderr)
 	if err != nil {
 		return failure{exitHoldfast, err}
@@ -135,6 +141,9 @@ func mayLook(ctx context.Context, rdb redis.UniversalClient, a address) error {
 	i, err := newInspector(rdb, a)
 	if err == nil {
 		_, err = i.Lock(ctx, "holdfast")
+	}
+	if lua.IsError(err, "MOVED") { // it belongs to another node, and of that there is a warning
+		return nil
 	}
 	return err
 }

@@ -175,11 +175,14 @@ func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, 
 		if l.Kind == inspect.Nothing || l.Kind == inspect.Foreign {
 			continue // End says it
 		}
-		if err := newSheet(stderr, c.flags()).print(&l, len(each) > 1); err != nil {
+		s := newSheet(stderr, c.flags())
+		s.noEnd = true // which is asked below
+		if err := s.print(&l, len(each) > 1); err != nil {
 			return failure{exitHoldfast, err}
 		}
 	}
-	fmt.Fprintf(stderr, "End the hold of %s on %s? A holder that is alive works on for a while. (y/N) ", c.whom(), visible(c.name))
+	question := fmt.Sprintf("End the hold of %s on %s? A holder that is alive works on for a while. (y/N) ", c.whom(), visible(c.name))
+	fmt.Fprint(stderr, wrapped(question, terminalWidth(stderr)))
 	answers := make(chan string, 1)
 	go func() { // ends with the process, if nobody answers
 		line, _ := bufio.NewReader(in).ReadString('\n')
@@ -238,7 +241,8 @@ func (c *unlockConfig) said(stdout, stderr io.Writer, e inspect.Ended, where str
 	if c.json {
 		return printJSON(stdout, endedDocument{c.name, bytesOf(c.name), e.Kind, e.Holder.Owner, e.Holder.Label, millis(e.Until), e.Untold}, "")
 	}
-	_, err := fmt.Fprintf(stdout, "%s: the hold of %s was ended%s. %s\n", visible(c.name), visible(e.Holder.Owner), where, notices(&e))
+	text := fmt.Sprintf("%s: the hold of %s was ended%s. %s", visible(c.name), visible(e.Holder.Owner), where, notices(&e))
+	_, err := fmt.Fprintln(stdout, wrapped(text, terminalWidth(stdout)))
 	if e.Untold != "" {
 		warn(stderr, "the waiters could not be told (%s); they find out when the lease that they know of ends", e.Untold)
 	}
@@ -255,5 +259,5 @@ func notices(e *inspect.Ended) string {
 	case e.Until >= 0:
 		return fmt.Sprintf("Its holder notices at its next renewal, and within %s at the latest.", short(e.Until))
 	}
-	return "Its holder notices at its next renewal, within a third of its lease."
+	return "Its holder notices at its next renewal, if it is alive: when that is, Redis does not know."
 }

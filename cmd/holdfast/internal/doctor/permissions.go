@@ -34,7 +34,7 @@ func permissions(ctx context.Context, p *patient) []Finding {
 			}
 			found = append(found, Finding{
 				Level: level, Found: k.kind + ": refused are " + strings.Join(missing, " "), Means: means,
-				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, if it is to use " + k.kind,
+				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, for the kinds that it is to use",
 			})
 		case len(dear) > 0:
 			found = append(found, Finding{
