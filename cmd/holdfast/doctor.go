@@ -73,7 +73,7 @@ func newDoctor() *cobra.Command {
   holdfast doctor --lease 10s --prefix orders: \
     --redis redis://orders:password@db:6379
 
-  # who waits for whom in a circle, when locks stay taken
+  # find circles of waits, when locks stay taken
   holdfast doctor --deadlocks --redis redis://db:6379
 
   # in a pipeline: fails at errors only

@@ -48,7 +48,7 @@ func (c *connection) explain(err error) error {
 	case lua.IsError(err, "READONLY"):
 		return fail(exitHoldfast, "%w; --redis must name the master, and this is a replica of it", err)
 	case strings.Contains(err.Error(), "cluster support disabled"):
-		return fail(exitHoldfast, "%w; write redis:// in place of redis+cluster://, as this server is no Cluster", err)
+		return fail(exitHoldfast, "%w; write redis:// in place of redis+cluster://, as this server is not a Cluster", err)
 	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
 		return failure{exitHoldfast, err}
 	}

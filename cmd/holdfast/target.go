@@ -85,7 +85,7 @@ func splitAddress(address string) (t target, err error) {
 func (t *target) checkPlace() error {
 	for _, host := range t.hosts {
 		if !isHost(host) {
-			return errors.New("host: it is empty, or no name, IPv4 address or [IPv6 address] with :port, a number from 1 to 65535; write @ behind a password, " +
+			return errors.New("host: it must be a name, an IPv4 address or an [IPv6 address], with or without :port, a number from 1 to 65535; write @ behind a password, " +
 				"and ? before options")
 		}
 	}
@@ -98,7 +98,7 @@ func (t *target) checkPlace() error {
 	case t.cluster && t.path != "" && t.path != "0":
 		return errors.New("path: a Cluster has only database 0")
 	case t.scheme != "unix" && !t.sentinel && !dbForm.MatchString(t.path):
-		return errors.New("path: it is no number of a database; write ? before options")
+		return errors.New("path: it is not the number of a database; write ? before options")
 	}
 	return nil
 }

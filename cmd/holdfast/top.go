@@ -116,7 +116,7 @@ func sortCompletions() []string {
 
 func (c *topConfig) check(in io.Reader) error {
 	if _, ok := orderNamed(c.sort); !ok {
-		return fail(exitUsage, "--sort is %q, which is no column; use one of %s", c.sort, orderNames())
+		return fail(exitUsage, "--sort is %q, which is not a column; use one of %s", c.sort, orderNames())
 	}
 	switch {
 	case !(c.share > 0 && c.share <= 100): // also no number

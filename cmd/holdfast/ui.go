@@ -86,7 +86,7 @@ func (c *uiConfig) check() error {
 		_, err = net.LookupPort("tcp", port)
 	}
 	if err != nil || port == "" {
-		return fail(exitUsage, "--listen is %q, which is no address; use HOST:PORT, as in %s", c.listen, uiDefault)
+		return fail(exitUsage, "--listen is %q, which is not an address; use HOST:PORT, as in %s", c.listen, uiDefault)
 	}
 	if host == "" {
 		return fail(exitUsage, "--listen is %q, which would be every address of this machine; if that is meant, say 0.0.0.0%s", c.listen, c.listen)

@@ -146,7 +146,7 @@ func (w *watcher) kindOf(ctx context.Context) (string, error) {
 }
 
 func (w *watcher) foreign(what string) error {
-	return fail(exitHoldfast, "%s is %s, and no lock; give the name of a lock, which is its key in Redis", printable.Quote(w.name), what)
+	return fail(exitHoldfast, "%s is %s, not a lock; give the name of a lock, which is its key in Redis", printable.Quote(w.name), what)
 }
 
 // listeners counts the clients that wait for a release, but for this one. -1: the server does not tell.

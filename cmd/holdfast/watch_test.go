@@ -273,7 +273,7 @@ func TestWatchNoLock(t *testing.T) {
 	require.NoError(t, rdb.Set(t.Context(), "text", "red", 0).Err())
 	for name, texts := range map[string][]string{
 		"hash": {`holds what is no lock owner ("colour")`, "choose another name"}, "brief": {"brief", "colour"},
-		"list": {`"list" is a list, and no lock`}, "text": {"text"},
+		"list": {`"list" is a list, not a lock`}, "text": {"text"},
 	} {
 		code, stdout, stderr := ask(srv, "watch", name)
 		require.Equal(t, exitHoldfast, code, stderr)

@@ -31,7 +31,7 @@ func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient, flags string) 
 		circles, err := i.Deadlocks(ctx)
 		switch {
 		case lua.IsDenied(err):
-			return hidden("who waits for whom", err, "circles of waits are not seen", "+scan, +get, and what docs/security.md says for who looks at locks"), nil
+			return hidden("waits could not be read", err, "circles of waits are not seen", "+scan, +get, and what docs/security.md says for who looks at locks"), nil
 		case err != nil:
 			return nil, err
 		}

@@ -321,7 +321,7 @@ func TestMessagesThatAreForbidden(t *testing.T) {
 				expect(t, f, OK)
 				return
 			}
-			expect(t, f, Error, says, "sleeps until the lease")
+			expect(t, f, Error, says, "sleep until the lease")
 		})
 	}
 }

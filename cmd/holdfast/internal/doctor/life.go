@@ -189,7 +189,7 @@ func messages(ctx context.Context, p *patient) []Finding {
 func unheard(found, remedy string) []Finding {
 	return []Finding{{
 		Level: Error, Found: found,
-		Means:  "who waits for a lock is not woken when it is free, and sleeps until the lease that it was told of ends",
+		Means:  "waiters are not woken when a lock is free, and sleep until the lease that they know of ends",
 		Remedy: remedy,
 	}}
 }

@@ -78,7 +78,7 @@ func cluster(ctx context.Context, p *patient) []Finding {
 	}
 	text, err := p.node.ClusterInfo(ctx).Result()
 	if err != nil {
-		return hidden("CLUSTER INFO is refused", err, "locks whose slots nobody serves are refused", "+cluster|info")
+		return hidden("CLUSTER INFO is refused", err, "locks whose slots no master serves are refused", "+cluster|info")
 	}
 	state := infoFields(text)
 	if state["cluster_state"] != "ok" {
@@ -93,7 +93,7 @@ func cluster(ctx context.Context, p *patient) []Finding {
 	if v := p.infos["server"].fields["redis_version"]; strings.HasPrefix(v, "6.") {
 		return []Finding{{
 			Level: Note, Found: "cluster_state is ok; Redis " + v + " has no sharded pub/sub",
-			Means:  "each release is announced to all nodes, and nobody is told who listens: Keep keeps nothing",
+			Means:  "each release is announced to all nodes, and clients do not learn who listens: Keep keeps nothing",
 			Remedy: "Redis 7 or later announces to one node",
 		}}
 	}
