@@ -47,6 +47,7 @@ func newRoot() *cobra.Command {
 		SilenceErrors:     true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 		Args:              onlyCommands,
+		ValidArgsFunction: cobra.NoFileCompletions,
 		PersistentPreRunE: noFlagAsValue,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 

@@ -27,6 +27,14 @@ func newHelp() *cobra.Command {
 		Use:     "help [COMMAND]",
 		Short:   "Show the flags and examples of a command",
 		Example: "  holdfast help run",
+		ValidArgsFunction: func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
+			for _, sub := range cmd.Root().Commands() {
+				if sub.IsAvailableCommand() && len(args) == 0 {
+					names = append(names, cobra.CompletionWithDesc(sub.Name(), sub.Short))
+				}
+			}
+			return names, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			about, rest, err := cmd.Root().Find(args)
 			if err != nil || len(rest) > 0 {

@@ -263,6 +263,7 @@ func TestCompletionInBash(t *testing.T) {
 		return strings.Join(strings.Fields(string(out)), " ")
 	}
 	require.Equal(t, "doctor", offers("holdfast", "doc"))
+	require.Equal(t, "doctor", offers("holdfast", "help", "doc"))
 	require.Contains(t, offers("holdfast", "run", "--tls"), "--tls-key")
 	require.Contains(t, offers("holdfast", "ui", "--al"), "--allow-unlock")
 	require.Contains(t, offers("holdfast", "run", "--kind", "rw"), "rw-write")
