@@ -174,7 +174,7 @@ func knows(e *inspect.Ended) string {
 	case e.Until >= 0:
 		return "Its holder notices at its next renewal, and within " + short(e.Until) + " at the latest. It works on until then."
 	}
-	return "Its holder notices at its next renewal, within a third of its lease. It works on until then."
+	return "Its holder notices at its next renewal, if it is alive: when that is, Redis does not know. It works on until then."
 }
 
 // sentence is an error as it stands in a page.
