@@ -27,7 +27,6 @@
 package combine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -101,6 +100,8 @@ type call struct {
 	cmd    redis.Cmder
 	until  time.Time // when the caller leaves; zero: when there is an answer
 	left   bool      // the caller has left; guarded by the combiner's mu
+	landed bool      // there is an answer, or an error, and the caller has left; likewise
+	then   func()    // is called when it has landed; likewise
 	begun  time.Time // when the call was told to send
 	others []*call   // that it sends beside its own command
 	cmds   []redis.Cmder
@@ -176,64 +177,6 @@ func (c *Combiner) wait(own *call, collects bool) error {
 	}
 	defer c.finish(own) // also if a hook of the user panics
 	return c.send(own)
-}
-
-// awaitTurn waits until a call is told to send, or that its command has been sent. It fails when
-// the caller leaves. Then the call is not used again.
-func (c *Combiner) awaitTurn(own *call) (lead bool, err error) {
-	if own.until.IsZero() {
-		return <-own.turn, nil
-	}
-	timer := time.NewTimer(time.Until(own.until) + Grace)
-	defer timer.Stop()
-	select {
-	case lead = <-own.turn:
-		return lead, nil
-	case <-timer.C:
-	case <-own.ctx.Done():
-		if c.withdraw(own) {
-			return false, own.cmd.Err()
-		}
-		timer.Reset(Grace)
-		select {
-		case lead = <-own.turn:
-			return lead, nil
-		case <-timer.C:
-		}
-	}
-	if c.withdraw(own) {
-		return false, own.cmd.Err()
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	select {
-	case lead = <-own.turn:
-		return lead, nil
-	default:
-	}
-	own.left = true // another caller sends the command, or soon will
-	return false, &UnansweredError{own.cause()}
-}
-
-// withdraw takes a call out of those that wait to be sent. It reports false if the call is not among them any more.
-func (c *Combiner) withdraw(own *call) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	i := slices.Index(c.waiting, own)
-	if i < 0 {
-		return false
-	}
-	c.waiting = slices.Delete(c.waiting, i, i+1)
-	own.cmd.SetErr(&NotSentError{own.cause()})
-	return true
-}
-
-// cause returns why the caller of a call leaves.
-func (k *call) cause() error {
-	if why := context.Cause(k.ctx); why != nil {
-		return why
-	}
-	return cmp.Or(k.ctx.Err(), context.DeadlineExceeded)
 }
 
 // newCall returns an unused call. The caller holds mu.
@@ -387,20 +330,6 @@ func (c *Combiner) finish(lead *call) {
 	}
 	c.tellSent(lead.others)
 	c.recycle(lead)
-}
-
-// tellSent tells callers that their commands have been sent.
-func (c *Combiner) tellSent(calls []*call) {
-	if len(calls) == 0 {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, k := range calls {
-		if !k.left {
-			k.turn <- false
-		}
-	}
 }
 
 // recycle keeps a call for the next caller.

@@ -21,7 +21,11 @@ func isNotSent(err error) bool {
 
 // UnansweredError says that a caller in haste has left a command that another caller sends or has
 // sent. The command may run.
-type UnansweredError struct{ cause error }
+type UnansweredError struct {
+	cause    error
+	combiner *Combiner
+	call     *call
+}
 
 func (e *UnansweredError) Error() string { return "not waited for: " + e.cause.Error() }
 

@@ -64,8 +64,19 @@ func TestWhoIsInHasteLeaves(t *testing.T) {
 		require.Equal(t, []string{"hasty"}, b.join(1))
 		require.True(t, IsUnanswered(b.err("hasty")))
 		require.ErrorIs(t, b.err("hasty"), context.Canceled)
+		landed := make(chan struct{})
+		WhenLanded(b.err("hasty"), func() { close(landed) })
+		select {
+		case <-landed:
+			require.Fail(t, "nobody knows the answer")
+		default:
+		}
 		close(stop)
 		b.join(1)
+		<-landed
+		again := false
+		WhenLanded(b.err("hasty"), func() { again = true })
+		require.True(t, again, "at once")
 		require.NoError(t, b.err("patient"))
 		require.NoError(t, b.Process(t.Context(), command(t.Context(), "ping")))
 	})
@@ -134,7 +145,7 @@ func TestWhoWaitsLongerGoesNext(t *testing.T) {
 // TestAHastyErrorIsNoAnswer: the error of a command that its caller has left is not an answer.
 func TestAHastyErrorIsNoAnswer(t *testing.T) {
 	var reply redis.Error
-	err := error(&UnansweredError{context.DeadlineExceeded})
+	err := error(&UnansweredError{cause: context.DeadlineExceeded})
 	require.False(t, errors.As(err, &reply) || IsNotSent(err))
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }

@@ -226,6 +226,12 @@ func (f *serverEntry) undoWhenOverdue(lease time.Duration) {
 	}
 }
 
+// undoWhenLanded is for a command that its caller has left while another caller sends it. It may be sent later than what
+// gives back what it gets.
+func (f *serverEntry) undoWhenLanded(o remote.Outcome) {
+	f.server.client.session.WhenLanded(f.server.client.server, f.server.protocol, f.id, o.Err)
+}
+
 // settled notes that such a question has ended.
 func (f *serverEntry) settled() {
 	f.mu.Lock()
@@ -313,6 +319,7 @@ func (q *question) Late(o remote.Outcome) {
 		return
 	}
 	q.settled()
+	q.undoWhenLanded(o)
 	if stray := q.before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
 		q.UndoLater(q.Want.TTL(), stray)
 	}
@@ -350,6 +357,7 @@ const stringPoll = 250 * time.Millisecond
 func (f *serverEntry) note(o remote.Outcome) {
 	if o.Stray {
 		f.MarkStray()
+		f.undoWhenLanded(o)
 	}
 	f.server.noteClock(o)
 }

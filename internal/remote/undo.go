@@ -3,11 +3,13 @@ package remote
 import (
 	"container/heap"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
@@ -32,6 +34,7 @@ type undoer struct {
 
 	mu      sync.Mutex // guards the rest; never held over a network call
 	due     undos
+	strays  map[string]*undo // by id: those that there may be a straggler of, in due or being sent
 	running bool
 	kick    chan struct{} // 1-buffered: something is due earlier
 	closing time.Time     // since when it is known that the client is closing
@@ -47,6 +50,8 @@ type undo struct {
 	limit time.Time     // from then on the last lease and place have ended, and there is nothing to give back
 	stays time.Time     // until then the lock must stay taken; zero: it need not
 	pause time.Duration // after the last failure; 0: there was none
+
+	landed bool // a straggler has been answered, and no release was sent since; guarded by the undoer's mu
 }
 
 const (
@@ -76,6 +81,61 @@ func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Dura
 	}
 	u.limit = Latest(u.at, u.late).Add(lease + lease/watchdog.Drift)
 	s.undoer(undoing{to, to.MasterOf(l.Name())}).add(u)
+}
+
+// WhenLanded gives an id back once more when a request of it is answered that its caller has left, if err says so. The id
+// may be given back already, or not yet, or never.
+func (s *Session) WhenLanded(to *Server, l kind.Lock, id string, err error) {
+	combine.WhenLanded(err, func() {
+		s.undoMu.Lock()
+		u := s.undoers[undoing{to, to.MasterOf(l.Name())}]
+		s.undoMu.Unlock()
+		if u != nil {
+			u.noteLanded(id)
+		}
+	})
+}
+
+// noteLanded has an id given back once more, and at once.
+func (u *undoer) noteLanded(id string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	one := u.strays[id]
+	if one == nil {
+		return
+	}
+	one.landed = true
+	if i := slices.Index(u.due, one); i >= 0 { // else it is being sent, and requeue sees to it
+		u.due[i].again()
+		heap.Fix(&u.due, i)
+		u.wake()
+	}
+}
+
+// again adds a release that is due now. The caller holds the undoer's mu.
+func (one *undo) again() {
+	one.landed = false
+	one.left++
+	one.at = Latest(time.Now(), one.stays)
+}
+
+// requeue puts back the undos that need another release, and forgets the others.
+func (u *undoer) requeue(again, ended []*undo) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, one := range ended {
+		if one.landed {
+			again = append(again, one)
+		} else if u.strays[one.id] == one {
+			delete(u.strays, one.id)
+		}
+	}
+	for _, one := range again {
+		if one.landed {
+			one.again()
+		}
+		heap.Push(&u.due, one)
+	}
 }
 
 // undoing names the target of an undoer: a server, the client's own or one of a quorum, and one of
@@ -115,10 +175,21 @@ func (u *undoer) add(one *undo) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	heap.Push(&u.due, one)
+	if one.left > 1 {
+		if u.strays == nil {
+			u.strays = make(map[string]*undo)
+		}
+		u.strays[one.id] = one
+	}
 	if !u.running {
 		u.running = true
 		u.home.Tasks.Go(u.run)
 	}
+	u.wake()
+}
+
+// wake has run look again at what is due.
+func (u *undoer) wake() {
 	select {
 	case u.kick <- struct{}{}:
 	default:
@@ -173,7 +244,7 @@ func (u *undoer) giveUp() bool {
 	rest := u.due
 	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.Budget()
 	if over {
-		u.due = nil
+		u.due, u.strays = nil, nil
 	}
 	u.mu.Unlock()
 	if over && len(rest) > 0 {
@@ -218,7 +289,7 @@ func (u *undoer) release(due []*undo) (answered bool) {
 	sent := time.Now()
 	ctx, cancel := u.to.Within(context.Background(), max(u.home.Budget(), LeastDial))
 	defer cancel()
-	var again []*undo
+	var again, ended []*undo
 	var failure error
 	failed := 0
 	var given []*undo
@@ -230,6 +301,8 @@ func (u *undoer) release(due []*undo) (answered bool) {
 			if result.Err == nil || IsOverwritten(one.lock, result.Err) {
 				if one.answered(sent) {
 					again = append(again, one)
+				} else {
+					ended = append(ended, one)
 				}
 				continue
 			}
@@ -242,11 +315,7 @@ func (u *undoer) release(due []*undo) (answered bool) {
 			again = append(again, one)
 		}
 	}
-	u.mu.Lock()
-	for _, one := range again {
-		heap.Push(&u.due, one)
-	}
-	u.mu.Unlock()
+	u.requeue(again, append(ended, given...))
 	if !answered && u.to.Cluster != nil {
 		u.to.Cluster.ReloadState(ctx)
 	}

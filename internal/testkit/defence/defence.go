@@ -27,6 +27,7 @@ var (
 	RepeatedGone Switch // a release that finds nothing, after one that got no answer, is a success
 	Taken        Switch // but not if others have had the lock since: then it may have been lost before
 	Undo         Switch // an acquisition that its caller left is given back
+	Landed       Switch // and once more when it is answered after that
 	UndoAgain    Switch // and given back again, for a straggler of it that arrives after the first time
 	Longest      Switch // and again for as long as the longest lease may stand that was asked for
 	SlowGrant    Switch // a grant whose answer came too late to be trusted is asked for again

@@ -13,6 +13,7 @@ var controls = map[string]string{
 	"Resend":        "rlock.TestKindControls/each operation meets each fault, and happens once",
 	"RepeatedGone":  "rlock.TestKindControls/a release that finds nothing",
 	"Taken":         "rlock.TestKindControls/Unlock does not hide a loss behind a lost answer",
+	"Landed":        "internal/remote.TestAnsweredAfterItWasGivenBack",
 	"Undo":          "rlock.TestKindControls/who leaves before the grant leaves nothing",
 	"UndoAgain":     "integration_test/controls.TestControls/undo is repeated",
 	"Longest":       "integration_test/controls.TestControls/undo goes on for the longest lease",

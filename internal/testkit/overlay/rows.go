@@ -157,6 +157,7 @@ internal/remote/undo.go
 	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
 		OFF { return }»
 	UndoAgain: if stray« && !OFF» {
+	Landed: if one == nil« || OFF» {
 	UndoAgain: if «OFF || »now.After(one.limit) {
 internal/waitwatch/check.go
 	OwnNumber: some[len(under) > 0] > mostChecked «|| OFF && some[true]+some[false] > mostChecked »{
