@@ -106,6 +106,67 @@ func TestRefusalWithoutReentry(t *testing.T) {
 	require.NoError(t, l.Unlock(t.Context()))
 }
 
+// TestRefusalOfPermits: who is refused permits that several may have is told how many are free, how many were asked for, and how
+// many others wait. None of the holders is named, as any of them may give some back, and nobody is told that it waits for itself.
+func TestRefusalOfPermits(t *testing.T) {
+	c, _ := kindtest.Shared(t, nil)
+	s := semaphore.New(c, t.Name(), 5)
+	other := semaphore.New(kindtest.NewClient(t, redistest.Shared(t).Client(t), nil), t.Name(), 5)
+	says := func(err error, text string) {
+		t.Helper()
+		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+		require.Regexp(t, `: not acquired: (waited as long as Wait allows; )?`+text+`( when last seen, \S+ ago)?$`, err.Error())
+	}
+	try := func(n int, text string) {
+		t.Helper()
+		_, err := s.TryAcquire(t.Context(), n)
+		says(err, text)
+	}
+	var holds []*holdfast.Hold
+	for range 5 {
+		holds = append(holds, kindtest.Lock(t, s))
+	}
+	try(1, "0 of 5 permits free")
+	_, err := s.Lock(t.Context(), holdfast.Wait(200*time.Millisecond))
+	says(err, "0 of 5 permits free")
+
+	waiting, stop := context.WithCancel(t.Context())
+	done := make(chan error)
+	waits := func(s *semaphore.Semaphore, n, are int) {
+		t.Helper()
+		go func() {
+			_, err := s.Acquire(waiting, n)
+			done <- err
+		}()
+		kindtest.Eventually(t, "it has a place", func() bool {
+			state, err := s.State(t.Context())
+			return err == nil && state.Waiters == are
+		})
+	}
+	waits(other, 2, 1)
+	waits(other, 1, 2)
+	waits(other, 1, 3)
+	try(1, "0 of 5 permits free, 3 waiting")
+	_, err = s.Lock(t.Context(), holdfast.Wait(200*time.Millisecond))
+	says(err, "0 of 5 permits free, 3 waiting") // and not itself
+
+	require.NoError(t, holds[0].Unlock(t.Context())) // the first in the queue waits for two
+	try(1, "1 of 5 permits free, 3 waiting")
+	try(3, "1 of 5 permits free, 3 asked for, 3 waiting")
+	waits(s, 3, 4)
+	_, err = s.Lock(t.Context(), holdfast.Wait(200*time.Millisecond))
+	says(err, "1 of 5 permits free, 4 waiting")
+	stop()
+	for range 4 {
+		require.ErrorIs(t, <-done, holdfast.ErrNotAcquired)
+	}
+	require.NoError(t, other.SetPermits(t.Context(), 2))
+	try(1, "0 of 2 permits free, 4 out")
+	for _, h := range holds[1:] {
+		require.NoError(t, h.Unlock(t.Context()))
+	}
+}
+
 // refused demands that nobody waits for what will not end, and that State does not call it an
 // owner.
 func refused(t *testing.T, l holdfast.Locker, says ...string) {

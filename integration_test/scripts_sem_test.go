@@ -19,13 +19,13 @@ no token
 	LOCK=1/60s TOKEN=x/60s | sem_acquire permits=9 place=15s | !HOLDFAST | same |
 	not n or n >= 9007199254740991 => false
 fewer are free, and it does not wait
-	twoBy9 | sem_acquire n=2 | 0 ttl:60s clock '' v:h9 | same | if n <= free and (not first => if (not first
+	twoBy9 | sem_acquire n=2 | 0 ttl:60s clock '' -3 3 1 '' v:h9 | same | if n <= free and (not first => if (not first
 fewer are free
-	twoBy9 | sem_acquire n=2 place=15s | 0 ttl:60s clock '' v:h9 |
+	twoBy9 | sem_acquire n=2 place=15s | 0 ttl:60s clock '' -3 3 1 1 v:h9 |
 	same LINE(u:h7=clock)/60s PLACES(u:h7+15s)/60s WANTS{u:h7=2}/60s |
 	if n > 1 then call('HSET', wants, owner, n) end =>
 another waits
-	twoBy9 line8wide LISTEN(permits:u) | sem_acquire | 0 ttl:60s clock '' v:h9 | same |
+	twoBy9 line8wide LISTEN(permits:u) | sem_acquire | 0 ttl:60s clock '' -3 3 1 1 v:h9 | same |
 	(not first or first == owner) => true
 another waits, whom nobody can reach
 	twoBy9 line8wide | sem_acquire | 1 clock clock clock |
@@ -51,7 +51,7 @@ it was handed fewer than it wants
 	LOCK=2/60s TOKEN=5000/20s PERMITS(u:h7@2s)/60s | sem_acquire n=3 place=15s | 1 clock clock clock |
 	LOCK=0/30d TOKEN=clock/1h PERMITS(u:h7+30s u:h7/2+30s u:h7/3+30s)/30d | and whole(owner, n) then => then
 what it wants was lost
-	twoBy9 line8 | sem_acquire owner=u:h8 n=2 place=15s | 0 ttl:60s clock '' v:h9 |
+	twoBy9 line8 | sem_acquire owner=u:h8 n=2 place=15s | 0 ttl:60s clock '' -3 3 1 1 v:h9 |
 	same PLACES(u:h8+15s)/60s WANTS{u:h8=2}/60s |
 	if n > 1 then call('HSET', wants => if fresh and n > 1 then call('HSET', wants
 more are free than the first wants
@@ -66,11 +66,11 @@ another waits, whose client let a claim end
 	same LOCK=1/30d TOKEN=clock/1h PERMITS(w:h5+30s v:h9@60s)/30d PLACES(u!+0 u:h8@14s)/60s |
 	or first and first ~= owner =>
 a claim has ended: a short place says that its client is heard of
-	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@14s)/60s | sem_acquire owner=u:h7 place=3s | 0 ttl:60s clock '' v:h9 |
+	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@14s)/60s | sem_acquire owner=u:h7 place=3s | 0 ttl:60s clock '' -3 3 '' 2 v:h9 |
 	same LINE(u:h8=8 u:h7=clock)/60s PLACES(u:h7+3s u:h8@14s)/60s |
 	if place < silence then call('ZREM', places, client(owner)) end =>
 the queue was lost
-	threeBy9 PLACES(u:h8@15s)/60s | sem_acquire owner=u:h8 place=15s | 0 ttl:60s clock '' v:h9 |
+	threeBy9 PLACES(u:h8@15s)/60s | sem_acquire owner=u:h8 place=15s | 0 ttl:60s clock '' -3 3 '' 1 v:h9 |
 	same LINE(u:h8=clock)/60s PLACES(u:h8+15s)/60s | or not call('ZSCORE', queue, owner) =>
 leases have ended
 	endedBy9 | sem_acquire n=3 | 1 clock clock clock |
@@ -82,14 +82,14 @@ Redisson's number stays for ever
 
 var semJoinRows = table(`
 places
-	threeBy9 | sem_join u:h8 u:h7 | 0 ttl:60s clock '' v:h9 |
+	threeBy9 | sem_join u:h8 u:h7 | 0 ttl:60s clock '' -3 3 '' 2 v:h9 |
 	same LINE(u:h8=clock u:h7=run)/60s PLACES(u:h7+15s u:h8+15s)/60s | (tonumber(last[2]) or 0) + 1 => 0
 one is free
-	twoBy9 LISTEN(permits:u) | sem_join u:h7 u:h8 | 0 ttl:2s before '' u:h7 |
+	twoBy9 LISTEN(permits:u) | sem_join u:h7 u:h8 | 0 ttl:2s before '' -3 3 '' 1 u:h7 |
 	LOCK=0/30d TOKEN=clock/1h PERMITS(u:h7+2s v:h9@60s v:h9/2@60s)/30d LINE(u:h8=clock)/60s PLACES(u:h7!+0
 	  u:h8+15s)/60s TOLD(permits:u:h7/2000) | tonumber(clock) - 1 => tonumber(clock) + 9e6
 another waits, whose client let a claim end
-	lapsed7 LISTEN(permits:u) | sem_join w:h5 w:h6 | 0 ttl:2s before '' w:h5 |
+	lapsed7 LISTEN(permits:u) | sem_join w:h5 w:h6 | 0 ttl:2s before '' -3 3 '' 1 w:h5 |
 	same LOCK=0/30d TOKEN=run/1h PERMITS(w:h5+2s w:h6+2s v:h9@60s)/30d PLACES(u!+0 w:h5!+0 w:h6!+0 u:h8@14s)/60s |
 	sweep(0) -- who let => -- who let
 one has a permit
@@ -163,24 +163,24 @@ its lease has ended
 
 var semPollRows = table(`
 places are kept
-	threeBy9 line8 LISTEN(permits:u) | sem_poll place=40s u:h8 u:h6 | 1 ttl:60s clock v:h9 '' 1 '' u:h6 |
+	threeBy9 line8 LISTEN(permits:u) | sem_poll place=40s u:h8 u:h6 | 1 ttl:60s clock v:h9 '' 1 '' -3 3 '' 1 u:h6 |
 	same LINE(u:h8=8)/160s PLACES(u:h8+40s)/160s | missing[#missing + 1] = owner =>
 a place of no more use than its caller stays
 	threeBy9 LINE(u:h8=8 u:h6=9)/60s PLACES(u:h8@2s u:h6@2s)/60s | sem_poll place=7s u:h8 3000 u:h6 |
-	1 ttl:60s clock v:h9 '' '' '' | same LINE(u:h8=8 u:h6=9)/60s PLACES(u:h6+3s u:h8+7s)/60s |
+	1 ttl:60s clock v:h9 '' '' '' -3 3 '' 2 | same LINE(u:h8=8 u:h6=9)/60s PLACES(u:h6+3s u:h8+7s)/60s |
 	place = tonumber(owner) => place = place or tonumber(owner)
 what is free is handed out
-	oneBy9 line8wide | sem_poll | 1 ttl:2s clock u:h8 '' '' '' u:h8 |
+	oneBy9 line8wide | sem_poll | 1 ttl:2s clock u:h8 '' '' '' -3 3 '' '' u:h8 |
 	LOCK=0/30d TOKEN=clock/1h PERMITS(u:h8+2s u:h8/2+2s v:h9@60s)/30d PLACES(u:h8!+0)/60s |
 	if id == present then return true end =>
 it was handed one, and was not told
-	LOCK=0/60s PERMITS(v:h1@40s u:h7@60s)/60s PLACES(u:h7!@-500)/60s | sem_poll | 1 ttl:40s clock u:h7 '' '' '' u:h7 |
+	LOCK=0/60s PERMITS(v:h1@40s u:h7@60s)/60s PLACES(u:h7!@-500)/60s | sem_poll | 1 ttl:40s clock u:h7 '' '' '' -3 2 '' '' u:h7 |
 	same | who = tell[1] or who =>
 it is heard of again
-	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@15s)/60s | sem_poll | 1 ttl:60s clock v:h9 '' '' '' |
+	threeBy9 LINE(u:h8=8)/60s PLACES(u!@-500 u:h8@15s)/60s | sem_poll | 1 ttl:60s clock v:h9 '' '' '' -3 3 '' 1 |
 	same PLACES(u:h8@15s)/60s | call('ZREM', places, id) =>
 Redisson's have permits
-	LOCK=2/60s PERMITS(abcd@60s)/60s | sem_poll | 1 ttl:60s clock '' redisson '' '' | same |
+	LOCK=2/60s PERMITS(abcd@60s)/60s | sem_poll | 1 ttl:60s clock '' redisson '' '' -3 3 2 '' | same |
 	called = 'redisson' => called = ''
 `)
 

@@ -37,7 +37,17 @@ type Refusal struct {
 	Writer string // empty unless Waits
 	Many   int64  // a hash with more fields than are listed, namely so many; 0: all are listed
 
+	// Permits are those of a semaphore. Only sem_acquire and sem_join tell them.
+	Permits Permits
+
 	fields []any
+}
+
+// Permits says how many permits a semaphore has, and why a request for some is refused.
+type Permits struct {
+	All     int64 // how many there are; 0: not known, or it is not a semaphore
+	Free    int64 // how many of them are not out; below 0 if more are out than there are
+	Waiters int64 // how many owners wait, with the refused one if it has a place
 }
 
 // Fields returns the fields of the lock's hash. A lock has one, its owner. There are none where the
@@ -48,13 +58,14 @@ func (f Refusal) Fields() []string { return Reply{values: f.fields}.texts(0) }
 const (
 	isString    = -1 // the key is a string
 	writerWaits = -2 // a writer waits, whose owner id follows
+	ofPermits   = -3 // it is a semaphore, whose Permits follow, and then an owner
 )
 
 // Refusal decodes {0, pttl, field...}, the refusal of acquire and acquire_beside.
 func (r Reply) Refusal() Refusal { return r.refusal(1) }
 
 // QueueRefusal decodes {0, pttl, time, foreign, field...}, the refusal of fair_acquire, fair_join,
-// sem_acquire and sem_join.
+// sem_acquire and sem_join. The last two have [Permits] before the owner.
 func (r Reply) QueueRefusal() Refusal {
 	f := r.refusal(3)
 	f.Time, f.Foreign = r.text(1), r.number(2) == 1
@@ -76,10 +87,20 @@ func (r Reply) refusal(i int) Refusal {
 		f.Waits, f.Writer = true, r.text(i+1)
 	case n == isString:
 		f.String = true
+	case n == ofPermits:
+		f.Permits = r.permits(i + 1)
+		if i+4 < len(r.values) {
+			f.fields = r.values[i+4:]
+		}
 	case n > 0:
 		f.Many = n
 	case i < len(r.values):
 		f.fields = r.values[i:]
 	}
 	return f
+}
+
+// permits decodes {permits, free, waiters} from the i-th value on.
+func (r Reply) permits(i int) Permits {
+	return Permits{All: r.number(i), Free: r.number(i + 1), Waiters: r.number(i + 2)}
 }

@@ -15,6 +15,9 @@ type PollReply struct {
 	Listeners int64 // on the client's mailbox at this server; -1: not known
 	Far       bool  // several other clients are before all waiters of this one
 
+	// Permits are those of a semaphore. Only sem_poll tells them.
+	Permits Permits
+
 	// Missing are the owners of this client that have no place. Of a semaphore those that were
 	// handed permits are before them.
 	Missing []string
@@ -22,10 +25,16 @@ type PollReply struct {
 
 // Poll decodes the reply of fair_poll and sem_poll.
 func (r Reply) Poll() PollReply {
-	return PollReply{
+	p := PollReply{
 		Millis: r.number(0), Time: r.text(1), Holder: r.text(2), Called: r.text(3), Listeners: r.number(4),
-		Far: r.number(5) == 1, Missing: r.texts(6),
+		Far: r.number(5) == 1,
 	}
+	rest := 6
+	if r.number(rest) == ofPermits {
+		p.Permits, rest = r.permits(rest+1), rest+4
+	}
+	p.Missing = r.texts(rest)
+	return p
 }
 
 // SemStateReply is the reply of the script sem_state, see sem_state.lua.

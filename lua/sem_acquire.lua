@@ -7,8 +7,9 @@
 --       7 how long a place counts, ms; '0': do not wait   8 claim, ms   9 PUBLISH, SPUBLISH or publish (see announce)
 --       10 until when this may be executed, us by the server's clock
 -- Reply {1, token, token, time}   granted: all that it wants, for the whole lease
---       {0, ms, time, 0, owner}   not granted. ms until the first lease of a permit ends, and its owner, if that is one of this
---                                 library; time of the server in us, as text
+--       {0, ms, time, 0, -3, permits, free, waiters, owner}   not granted. ms until the first lease of a permit ends, and its owner, if
+--                                 that is one of this library; time of the server in us, as text; how many permits there are, how many of
+--                                 them are free, below 0 if more are out than there are; and how many owners wait, with this one if it has a place
 --       {-2, time}                it came too late, or its client does not know the server's clock; nothing was changed
 --       an error HOLDFAST_PERMITS if there are not so many; it has no place any more
 -- Atomic. A waiter whose place counts and that can be reached is never passed. An owner keeps its place when it asks again, and the
@@ -75,4 +76,4 @@ if not waits and n <= free then -- all who wait are out of reach
   return wrong or reply
 end
 local ms, who = nearest()
-return {0, ms, clock, 0, who}
+return {0, ms, clock, 0, -3, all(), free, waiters(), who}

@@ -4,8 +4,8 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 how long a place counts, ms
 --       3 until when this may be executed, us by the server's clock   4 claim, ms   5 PUBLISH, SPUBLISH or publish (see announce)
 --       6 time to live of the token's key, ms   7... the owners
--- Reply {0, ms, time, 0, owner}   they have places, in this order, before later waiters, as sem_acquire says it. An owner that was
---                   granted a permit is told as by a release; time is before that
+-- Reply {0, ms, time, 0, -3, permits, free, waiters, owner}   they have places, in this order, before later waiters, as sem_acquire says it. An
+--                   owner that was granted a permit is told as by a release; time is before that
 --       {1}         they must ask one by one: one of them has a permit, or there are none; nothing was changed
 --       {-2, time}  it came too late, or its client does not know the server's clock; nothing was changed
 -- Atomic. Free permits are granted to the first in the queue that can be reached. It is for a first attempt: an owner that may have
@@ -29,4 +29,4 @@ sweep(0) -- who let a claim end is known before anything is handed out
 failed = free > 0 and grant(ARGV[5], tonumber(ARGV[4]), ARGV[6], client(ARGV[7])) or nil
 if failed then return failed end
 local ms, who = nearest()
-return {0, ms, string.format('%.0f', tonumber(clock) - 1), 0, who}
+return {0, ms, string.format('%.0f', tonumber(clock) - 1), 0, -3, all(), free, waiters(), who}

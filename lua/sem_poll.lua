@@ -4,11 +4,12 @@
 -- ARGV  1 how many permits there are if the server knows of none yet   2 client's id   3 PUBLISH, SPUBLISH or publish (see announce)   4 claim, ms
 --       5 time to live of the token's key, ms
 --       6... for how long places are of use, ms, and the owners of the client whose places these are; and so on
--- Reply {1, ms, time, owner, called, heard, far, owner...}
+-- Reply {1, ms, time, owner, called, heard, far, -3, permits, free, waiters, owner...}
 --         ms until the first lease of a permit ends; time of the server in us, as text; the owner of this client that was handed
 --         permits last, else the owner of the permit that ends first, '' if that is not known; called: 'redisson'
 --         if clients of Redisson have permits, which announce on the channel when they give them back, else ''; heard: how many listen on the
 --         client's mailbox at this server, -1 if it cannot know; far: 1 if several other clients stand before all of this one, else 0;
+--         permits, free and waiters: as sem_acquire says them;
 --         then those of this client that were handed permits, the last ones first, and those of the owners that have no place
 -- Atomic, and harmless when repeated.
 --
@@ -53,4 +54,4 @@ for _, owner in ipairs(call('ZRANGE', queue, 0, 31)) do
   if not seen[of] then before = before + 1 end
   seen[of] = true
 end
-return {1, ms, micros(), who or '', called, heard, before > 3 and 1 or 0, unpack(tell)}
+return {1, ms, micros(), who or '', called, heard, before > 3 and 1 or 0, -3, all(), free, waiters(), unpack(tell)}

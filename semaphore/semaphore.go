@@ -129,7 +129,9 @@ func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*hold
 // the wait, and so does [holdfast.Wait].
 //
 // Errors:
-//   - [holdfast.ErrNotAcquired] if the wait ended first;
+//   - [holdfast.ErrNotAcquired] if the wait ended first. Its text says how many permits are free,
+//     and how many others wait, as in "0 of 5 permits free, 3 waiting". If the semaphore has only
+//     one permit, the text names its holder;
 //   - [holdfast.ErrUnavailable] if Redis did not say who has the permits. A waiter with a place in
 //     the queue keeps it while Redis is silent, and waits on: see package fairlock;
 //   - [holdfast.ErrClosed] if the client was closed;

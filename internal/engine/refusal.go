@@ -63,8 +63,12 @@ func (a *Acquisition) waitError(cause error) error {
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}
+	said.Wanted = a.want.Count
+	if !a.once && said.Permits.Waiters > 0 { // the caller itself
+		said.Permits.Waiters--
+	}
 	var own *Lock
-	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits {
+	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits && !said.Several() {
 		own = a.base
 	}
 	said.Label = a.base.Client.labelOf(said.Owner)

@@ -351,17 +351,27 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	}
 }
 
+// noteLocked notes what a poll says of who has the lock. Waiters for permits are told how many there are, whoever has them.
+func (l *waitlist) noteLocked(sent time.Time, r lua.PollReply) {
+	by := remote.InTheWay(r.Millis)
+	if r.Holder != "" {
+		by = remote.InTheWay(r.Millis, r.Holder)
+	}
+	by.Permits = r.Permits
+	if r.Holder == "" && r.Permits.All == 0 {
+		l.note.Free(sent)
+		return
+	}
+	l.note.Refused(sent, by)
+}
+
 // apply wakes the waiters that the reply to a poll concerns: the waiter that was granted the lock, and
 // those that have lost their places.
 func (ls *waitlists) apply(p poll, sent time.Time, r lua.PollReply) {
 	l := p.list
 	ls.mu.Lock()
 	l.syncLocked(sent, r.Time)
-	if r.Holder != "" {
-		l.note.Refused(sent, remote.InTheWay(r.Millis, r.Holder))
-	} else {
-		l.note.Free(sent)
-	}
+	l.noteLocked(sent, r)
 	for _, owner := range append(r.Missing, r.Holder) {
 		if p := l.waiters[owner]; p != nil {
 			p.signalLocked()

@@ -19,6 +19,8 @@ type Blocker struct {
 	Owner   string        // of the lock; empty: not known
 	Label   string        // of the owner's client, as far as it is known
 	Votes   error         // what each master said, if no owner has a majority; nil: not known, or one server was asked
+	Permits lua.Permits   // of a semaphore, and Owner then is one of those that have some
+	Wanted  int           // how many permits were asked for; 0: one
 	foreign string        // why it is not a lock; empty: it may be one
 	endless bool          // it has no time to live at the server, and every lock has one
 	String  bool          // it is a string, and so a lock of another library
@@ -120,6 +122,7 @@ func RefusedBy(r lua.Refusal) Blocker {
 		return Blocker{Left: Remaining(r.Millis), Owner: r.Writer, Waits: true}
 	}
 	b := InTheWay(r.Millis, r.Fields()...)
+	b.Permits = r.Permits
 	switch {
 	case r.String:
 		b.String, b.foreign = true, "holds a string, as the locks of other libraries do"
@@ -162,6 +165,8 @@ func (b Blocker) Text(age time.Duration) string {
 		return owner + " waits to write, and readers that come later wait until it has written"
 	case b.Votes != nil:
 		return b.Votes.Error()
+	case b.Several():
+		return b.permits(age)
 	case b.foreign != "" && b.Left < 0:
 		return "its key has no time to live, and " + b.foreign
 	case b.foreign != "":
@@ -178,6 +183,28 @@ func (b Blocker) Text(age time.Duration) string {
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
 	}
 	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
+}
+
+// Several reports whether the owner is only one of those that may be in the way: a request for permits of a semaphore
+// waits for any of those that are out, or for earlier requests.
+func (b Blocker) Several() bool { return b.Permits.All > 1 || b.Permits.Free > 0 }
+
+// permits says how many are free, like "0 of 5 permits free, 3 waiting".
+func (b Blocker) permits(age time.Duration) string {
+	text := fmt.Sprintf("%d of %d permits free", max(b.Permits.Free, 0), b.Permits.All)
+	if b.Permits.Free < 0 { // their number was reduced
+		text += fmt.Sprintf(", %d out", b.Permits.All-b.Permits.Free)
+	}
+	if b.Wanted > 1 {
+		text += fmt.Sprintf(", %d asked for", b.Wanted)
+	}
+	if b.Permits.Waiters > 0 {
+		text += fmt.Sprintf(", %d waiting", b.Permits.Waiters)
+	}
+	if age >= news {
+		text += fmt.Sprintf(" when last seen, %v ago", age)
+	}
+	return text
 }
 
 // news is the age up to which an answer counts as current. The lease may have been renewed since.

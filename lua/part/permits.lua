@@ -304,6 +304,9 @@ local function tellOthers(command)
   return free > 0 and publish(command, channel, string.format('%.0f', free)) or nil
 end
 
+-- waiters is how many wait: those of a refused owner are among them.
+local function waiters() return call('ZCOUNT', places, '(' .. now, '+inf') end
+
 -- nearest is what a permit says of who has it, the one that ends first, and how much of its lease is left, ms.
 local function nearest()
   local first = call('ZRANGE', permits, 0, 0, 'WITHSCORES')

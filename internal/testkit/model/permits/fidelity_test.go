@@ -128,8 +128,9 @@ func (h *history) Step() string {
 	got, branch := h.Execute(&c)
 	switch {
 	case got.Status == lua.Denied:
-		who, _ := got.Value(3).(string)
-		h.compareWho(c.What, want.left, who)
+		refused := got.QueueRefusal()
+		h.compareWho(c.What, want.left, strings.Join(refused.Fields(), " "))
+		h.comparePermits(c.What, refused.Permits)
 	case c.What == "poll":
 		h.comparePoll(&want, got, asked)
 	}
@@ -246,6 +247,13 @@ func (h *history) left(ticks uint8) fidelity.Left {
 	return fidelity.Left(ticks)
 }
 
+// comparePermits: a refusal and a poll say how many permits there are, and how many of them are free.
+func (h *history) comparePermits(what string, says lua.Permits) {
+	if says.All != int64(h.all()) || says.Free != int64(h.free) {
+		h.Differ("%s says %+v, and the model has %d of %d free", what, says, h.free, h.all())
+	}
+}
+
 // compareWho: who has the permit that ends first is one of those whose permits do.
 func (h *history) compareWho(what string, left uint8, who string) {
 	for _, p := range h.out {
@@ -276,6 +284,7 @@ func (h *history) comparePoll(want *answer, got lua.Reply, asked []uint8) {
 		called = "redisson"
 	}
 	reply := got.Poll()
+	h.comparePermits("poll", reply.Permits)
 	told := reply.Missing
 	first := slices.Clone(told[:min(len(given), len(told))])
 	if len(first) == 0 {
