@@ -6,7 +6,6 @@
 // packages of their own:
 //
 //   - rlock has the plain lock;
-//   - rlock has the plain lock;
 //   - fairlock has a lock that serves waiters in order of arrival;
 //   - rwlock has a lock for many readers or one writer;
 //   - semaphore has permits: at most N holders at a time;

@@ -120,6 +120,7 @@ func (p *poller) takeMaster(ctx context.Context, old *snapshot, to *taking) {
 	defer panics.Into(&wrong) // of a hook of go-redis: here nobody else would take it
 	p.asks(to.at, true)
 	defer p.asks(to.at, false)
+	first := true
 	for l, err := range p.masters[to.at].Locks(ctx, inspect.Query{
 		Match: p.opts.Match, Redisson: p.opts.Redisson, Answered: func() { p.asks(to.at, true) }, // and owes the next one
 	}) {
@@ -128,7 +129,11 @@ func (p *poller) takeMaster(ctx context.Context, old *snapshot, to *taking) {
 			return
 		}
 		p.asks(to.at, true)
-		e := newEntry(to.at, l, time.Now(), old.find(key{to.at, l.Name}))
+		if first {
+			p.role(ctx, to.at)
+			first = false
+		}
+		e := p.entry(to.at, l, old.find(key{to.at, l.Name}))
 		to.mu.Lock()
 		to.worked = time.Since(from)
 		if to.more = len(to.list) >= p.opts.MaxLocks; to.more {
@@ -241,7 +246,7 @@ func (p *poller) takeSome(ctx context.Context, at int, rows []key, old *snapshot
 				continue // of a master of a cluster that has not answered
 			}
 			k := key{at, l.Name}
-			fresh[k] = newEntry(at, l, time.Now(), old.find(k))
+			fresh[k] = p.entry(at, l, old.find(k))
 		}
 		if err != nil {
 			if answered(err) {

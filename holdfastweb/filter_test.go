@@ -17,7 +17,7 @@ func TestFilterTakesTooLong(t *testing.T) {
 	for n := range 200 {
 		s.add(newEntry(0, inspect.Lock{Name: fmt.Sprint("name ", n)}, time.Now(), nil))
 	}
-	h := &Handler{opts: Options{Rows: 10}, poller: newPoller(nil, &Options{})}
+	h := &Handler{opts: Options{Rows: 10}, poller: newPoller(nil, nil, &Options{})}
 	v := view{viewKey: viewKey{match: "*[0-9]", sort: defaultSort}, page: 1}
 	rows, hd := h.look(s, v, time.Now())
 	require.Len(t, rows, 10)

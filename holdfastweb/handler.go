@@ -57,7 +57,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 			h.names = append(h.names, addressOf(rdb))
 		}
 	}
-	h.poller = newPoller(h.masters, &h.opts)
+	h.poller = newPoller(all, h.masters, &h.opts)
 	for range h.masters {
 		h.single = append(h.single, newPurse(h.opts.Share*ofSingle, fullPurse))
 	}

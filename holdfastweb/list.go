@@ -163,6 +163,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 			hd.Says = append(hd.Says, h.why(at, o))
 		}
 	}
+	hd.Says = append(hd.Says, h.aboutReplicas()...)
 	switch age := now.Sub(s.taken); {
 	case s.taken.IsZero():
 	case hd.State == "down":
@@ -173,6 +174,16 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 			short(s.next.Sub(s.taken)), clock(s.taken)))
 	}
 	return hd
+}
+
+// aboutReplicas says what the page cannot tell of a replica.
+func (h *Handler) aboutReplicas() (says []string) {
+	for at := range h.masters {
+		if h.poller.replicas[at].Load() {
+			says = append(says, h.called(at)+" is a replica: it does not know who listens, and ends no hold.")
+		}
+	}
+	return says
 }
 
 // why says why nothing new is known of a master, and what to do about it where that is clear.

@@ -114,7 +114,9 @@ func (h *Handler) ask(ctx context.Context, name string) (locks map[int]*entry, d
 			var l inspect.Lock
 			err := h.single[at].do(ctx, func() (err error) {
 				defer panics.Into(&err) // of a hook of go-redis: here nobody else would take it
-				l, err = i.Lock(ctx, name)
+				if l, err = i.Lock(ctx, name); err == nil {
+					h.poller.role(ctx, at)
+				}
 				return err
 			})
 			mu.Lock()
@@ -123,7 +125,7 @@ func (h *Handler) ask(ctx context.Context, name string) (locks map[int]*entry, d
 				down[at] = outage{since: time.Now(), err: err}
 				return
 			}
-			locks[at] = newEntry(at, l, time.Now(), nil)
+			locks[at] = h.poller.entry(at, l, nil)
 		})
 	}
 	all.Wait()
@@ -165,10 +167,11 @@ func (h *Handler) body(name string, locks map[int]*entry, down map[int]outage, p
 		b.Head.State = "down"
 		b.Head.Says = append(b.Head.Says, fmt.Sprintf("Redis has owed an answer since %s.", clock(asked)))
 	}
+	b.Head.Says = append(b.Head.Says, h.aboutReplicas()...)
 	for at := range h.masters {
 		part := lockPart{Unknown: true}
 		if e := locks[at]; e != nil {
-			part = h.part(e, locks, permitted, now, live)
+			part = h.part(e, locks, permitted && !h.poller.replicas[at].Load(), now, live)
 		}
 		if len(h.names) > 0 {
 			part.Server = h.names[at]

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast/inspect"
 )
@@ -16,8 +19,10 @@ import (
 // Its goroutine is started by who comes first, under mu, and ends by itself when nobody is left, or with
 // close, which waits for it.
 type poller struct {
-	masters []*inspect.Inspector
-	opts    *Options
+	masters  []*inspect.Inspector
+	rdbs     []redis.UniversalClient // of the masters
+	replicas []atomic.Bool           // which of them was a replica when it was last asked
+	opts     *Options
 
 	mu       sync.Mutex // guards the rest; nobody holds it while asking
 	snap     *snapshot
@@ -35,9 +40,9 @@ type poller struct {
 // watcher is somebody whose page is live.
 type watcher struct{ shown []key } // guarded by the poller's mu
 
-func newPoller(masters []*inspect.Inspector, opts *Options) *poller {
+func newPoller(rdbs []redis.UniversalClient, masters []*inspect.Inspector, opts *Options) *poller {
 	return &poller{
-		masters: masters, opts: opts, snap: &snapshot{}, news: make(chan struct{}),
+		masters: masters, rdbs: rdbs, replicas: make([]atomic.Bool, len(masters)), opts: opts, snap: &snapshot{}, news: make(chan struct{}),
 		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1), asking: make(map[int]time.Time),
 	}
 }
@@ -231,6 +236,20 @@ func (p *poller) shownLocked(since time.Time) (list []key) {
 		}
 	}
 	return list
+}
+
+// role asks a master whether it is a replica. It is called when the master has just answered, so that a silent one is
+// waited for once.
+func (p *poller) role(ctx context.Context, at int) {
+	p.replicas[at].Store(inspect.IsReplica(ctx, p.rdbs[at]))
+}
+
+// entry is what a master has said of a lock.
+func (p *poller) entry(at int, l inspect.Lock, before *entry) *entry {
+	if p.replicas[at].Load() {
+		l = l.AtReplica()
+	}
+	return newEntry(at, l, time.Now(), before)
 }
 
 // asks notes that a master owes an answer, or has given one.

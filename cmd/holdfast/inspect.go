@@ -94,7 +94,7 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 			}
 			replica := i.isReplica(ctx, stderr, i.at(len(each) > 1))
 			if replica {
-				unheard(&l)
+				l = l.AtReplica()
 			}
 			switch l.Kind {
 			case inspect.Nothing:

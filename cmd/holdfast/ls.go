@@ -104,7 +104,7 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 					break
 				}
 				if i.isReplica(ctx, stderr, i.at(len(each) > 1)) {
-					unheard(&l)
+					l = l.AtReplica()
 				}
 				var err error
 				if c.json {

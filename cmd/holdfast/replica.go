@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/redis/go-redis/v9"
 
@@ -14,21 +13,6 @@ import (
 // onReplica is said once by a command that looks at a replica. Clients listen at the master, so a replica
 // counts no listeners: that nobody listens there says nothing of who is alive.
 const onReplica = "this server is a replica: it does not know who listens"
-
-// isReplica asks a server for its role. The clients for a Cluster and for Sentinel ask masters, and a server
-// that does not tell is taken for one.
-func isReplica(ctx context.Context, rdb redis.UniversalClient) bool {
-	one, ok := rdb.(*redis.Client)
-	if !ok {
-		return false
-	}
-	reply, err := one.Do(ctx, "role").Slice()
-	if err != nil || len(reply) == 0 {
-		return false
-	}
-	role, _ := reply[0].(string)
-	return role == "slave" || role == "replica"
-}
 
 // onNode is said by a command that lists what it finds on one node of a Cluster.
 const onNode = "this server is a node of a Cluster, and has only the locks of its own slots; for all write redis+cluster:// in place of redis://"
@@ -49,7 +33,7 @@ type role struct {
 // isReplica also says it, the first time. where is what the line begins with if there are several servers.
 func (r *role) isReplica(ctx context.Context, stderr io.Writer, where string) bool {
 	if !r.asked {
-		r.asked, r.replica = true, isReplica(ctx, r.rdb)
+		r.asked, r.replica = true, inspect.IsReplica(ctx, r.rdb)
 		if r.replica {
 			warn(stderr, "%s%s", where, onReplica)
 		}
@@ -63,18 +47,4 @@ func (i inspector) at(several bool) string {
 		return ""
 	}
 	return fmt.Sprintf("at %s: ", i.address)
-}
-
-// unheard takes out of a lock what a replica does not know.
-func unheard(l *inspect.Lock) {
-	l.Listening, l.Queue = -1, slices.Clone(l.Queue)
-	for n := range l.Queue {
-		l.Queue[n].Listening = -1
-	}
-	l.Problems = slices.DeleteFunc(slices.Clone(l.Problems), func(p inspect.Problem) bool { return p.Trouble == inspect.DeadQueue })
-	for n := range l.Problems {
-		if l.Problems[n].Trouble == inspect.NoEnd {
-			l.Problems[n].Text += " at the master"
-		}
-	}
 }

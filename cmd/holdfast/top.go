@@ -16,6 +16,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -180,7 +181,7 @@ func (c *topConfig) note() string {
 // is drawn.
 func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient) (*live.Picture, error) {
 	for n, rdb := range clients { // before the picture adds its hooks
-		if isReplica(ctx, rdb) {
+		if inspect.IsReplica(ctx, rdb) {
 			if c.replicas == nil {
 				c.replicas = make(map[int]bool)
 			}

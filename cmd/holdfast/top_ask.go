@@ -35,7 +35,7 @@ func (m *topModel) inspect(key live.Key) {
 	m.desk.do(func(ctx context.Context) tea.Msg { // if one is under way already, the next beat asks again
 		d := look(ctx, pic, key)
 		if replica {
-			unheard(d.lock)
+			*d.lock = d.lock.AtReplica()
 		}
 		return &d
 	})

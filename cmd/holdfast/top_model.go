@@ -60,7 +60,7 @@ func newTopModel(c topConfig, d *desk) *topModel {
 // heardNothing is a row of a replica, in a copy: the picture keeps its own.
 func heardNothing(r *live.Row) *live.Row {
 	own := *r
-	unheard(&own.Lock)
+	own.Lock = own.Lock.AtReplica()
 	return &own
 }
 

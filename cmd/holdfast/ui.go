@@ -31,7 +31,8 @@ on another address, anybody who reaches that address can read the names of locks
 there is no password. For a page for a team, mount package holdfastweb in a service that knows who people are.
 
 The page takes at most 1 % of the server's time, however many people look, and none while nobody does. With several
---redis, for a redlock, it lists what each master has.
+--redis, for a redlock, it lists what each master has. A replica does not know who listens, and ends no hold: the page
+says so.
 
 Exit codes:
   0      a signal ended it

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
@@ -121,7 +122,7 @@ func watch(c watchConfig, stdout, stderr io.Writer) error {
 		w.clients = append(w.clients, client)
 	}
 	if err = c.reach(ctx, w.rdbs); err == nil {
-		if w.replica = len(w.rdbs) == 1 && isReplica(ctx, w.rdbs[0]); w.replica {
+		if w.replica = len(w.rdbs) == 1 && inspect.IsReplica(ctx, w.rdbs[0]); w.replica {
 			warn(stderr, onReplica)
 		}
 		err = w.run(ctx)
