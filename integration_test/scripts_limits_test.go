@@ -84,6 +84,10 @@ func TestScriptsOnAReplica(t *testing.T) {
 		pick(t, fairOwnRows, "handed over, and the word of it lost"), pick(t, fairHandRows, "Redisson's first"),
 		pick(t, fairReleaseRows, "held, the waiter is out of reach", "another's, in the queue"),
 		pick(t, fairPollRows, "places put off", "free, handed to the caller itself, who missed it"),
+		pick(t, acquireRows, "another's"), pick(t, besideRows, "another's"), pick(t, voteRows, "another's"),
+		pick(t, rwReadRows, "another writes", "a writer waits"),
+		pick(t, rwWriteRows, "another writes, and the owner does not wait", "the owner reads"),
+		pick(t, semAcquireRows, "fewer are free, and it does not wait"),
 		pick(t, fairMixedRows, "behind Redisson's"), pick(t, fenceRows, "a greater one", "an equal one"))
 	answered := slices.Concat(pick(t, stateRows, "held"), pick(t, fairStateRows, "free, with waiters"),
 		pick(t, fairPollRows, "no place"), pick(t, fenceRows, "a smaller one"))

@@ -35,7 +35,7 @@ the owner writes, and another waits
 	not held[2] and not held[3] and => not held[2] and
 a writer waits
 	readBy9 waits8 | rw_read | 0 ttl:40s 5000 -2 u:h8 | same |
-	if writer then return {0, place => if false then return {0, place
+	return {0, place - now, => return {0, 30000,
 a writer waits for a free lock
 	TOKEN=5000/20s waits8 | rw_read | 0 ttl:40s 5000 -2 u:h8 | same |
 	if not held[2] and not held[3] and ( => if mode and not held[2] and not held[3] and (
@@ -87,7 +87,7 @@ another waits, too
 	call('ZADD', writers, now => call('DEL', writers) call('ZADD', writers, now
 another reads
 	readBy9 | rw_write | 0 ttl:60s '' u:h9 | same WRITERS(u:h7+5s)/5s |
-	if rest > 0 then blocked => if rest > 70000 then blocked
+	if rest > 0 then => if rest > 70000 then
 the owner reads
 	readBy7 | rw_write place=0 | 0 ttl:60s '' u:h7 | same |
 	if mode == 'read' then => if mode == 'read' and call('HEXISTS', name, owner) == 0 then

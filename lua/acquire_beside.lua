@@ -16,7 +16,11 @@
 local stands = redis.pcall('HLEN', KEYS[1])
 if type(stands) == 'table' then
   stands = redis.pcall('GET', KEYS[1])
-  if type(stands) == 'string' then return {0, redis.call('PTTL', KEYS[1]), -1} end
+  if type(stands) == 'string' then
+    local there = KEYS[1]
+    -- include master
+    return {0, redis.call('PTTL', KEYS[1]), -1}
+  end
 end
 local call = redis.call
 -- include clock

@@ -58,6 +58,10 @@ if not held then
     return granted(call('GET', tokens))
   end
 end
+if held then
+  local there = name
+  -- include master
+end
 if fields > 4 then
   local what = call('HEXISTS', name, 'mode') == 1 and 'mode' or fields
   return {0, call('PTTL', name), clock, place > 0 and 1 or 0, what}

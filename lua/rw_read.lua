@@ -41,7 +41,11 @@ end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if not held[2] and not held[3] and (ARGV[5] == '' or tonumber(last or 0) <= tonumber(ARGV[5])) then
   -- include waiting
-  if writer then return {0, place - now, ARGV[5] ~= '' and ARGV[5] or last or '0', -2, writer} end
+  if writer then
+    local there = writers
+    -- include master
+    return {0, place - now, ARGV[5] ~= '' and ARGV[5] or last or '0', -2, writer}
+  end
 end
 -- The end of the hash comes first where there is one, because Redis allows that when out of memory, and then allows what is behind it.
 local left = call('PTTL', name)

@@ -25,7 +25,13 @@ local blocked, dead = nil, false
 if mode == 'read' then
   local one = false
   -- include readers
-  if rest > 0 then blocked = {0, rest, '', reader} else dead = true end
+  if rest > 0 then
+    local there = name
+    -- include master
+    blocked = {0, rest, '', reader}
+  else
+    dead = true
+  end
 elseif not mine then
   local ticket = ''
   local function refuse()

@@ -75,5 +75,7 @@ if not waits and n <= free then -- all who wait are out of reach
   local wrong, reply = get()
   return wrong or reply
 end
+local there = name
+-- include master
 local ms, who = nearest()
 return {0, ms, clock, 0, -3, all(), free, waiters(), who}

@@ -26,6 +26,8 @@ local limit = ARGV[6]
 -- include late
 local held = call('HLEN', name) > 0
 if held and call('HEXISTS', name, owner) == 0 then
+  local there = name
+  -- include master
   local fields = call('HLEN', name)
   local holder = fields > 128 and fields .. ' fields' or call('HKEYS', name)[1] -- not all of somebody else's is looked at
   return {0, call('PTTL', name), holder, call('GET', tokens) or '0', clock}

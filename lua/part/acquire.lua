@@ -12,6 +12,8 @@ local limit, last = ARGV[6], nil
 local fields = call('HLEN', name)
 if fields > 0 then
   if ARGV[4] ~= '1' or call('HEXISTS', name, owner) == 0 then
+    local there = name
+    -- include master
     if fields > 4 then return {0, call('PTTL', name), call('HEXISTS', name, 'mode') == 1 and 'mode' or fields} end
     if KEYS[3] and ARGV[7] ~= '0' then
       local start = redis.pcall('GET', KEYS[3])

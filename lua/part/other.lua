@@ -4,6 +4,8 @@
 -- are; nothing if there is no hash
 local fields = call('HLEN', name)
 if fields > 0 then
+  local there = name
+  -- include master
   local pttl = call('PTTL', name)
   if fields > 128 then return {0, pttl, ticket, fields} end
   local some = call('HKEYS', name)
