@@ -280,3 +280,22 @@ func TestTLSFiles(t *testing.T) {
 		})
 	}
 }
+
+// TestAdviceIsOfTheAddress: who gave no password, or only a user, is shown an address of the same form with one.
+func TestAdviceIsOfTheAddress(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "redis.sock")
+	srv := redistest.Start(t, redistest.Args("--unixsocket", socket, "--unixsocketperm", "700"))
+	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "sesame").Err())
+	for address, advice := range map[string]string{
+		"redis://" + srv.Addr():         "as in redis://user:password@host:port",
+		"redis+cluster://" + srv.Addr(): "as in redis+cluster://user:password@host:port",
+		"unix://" + socket:              "as in unix://user:password@/path",
+		"unix://sesame@" + socket:       "write unix://:password@/path, or unix://user:password@/path",
+	} {
+		code, _, stderr := says("ls", "--redis", address)
+		require.Equal(t, exitHoldfast, code, stderr)
+		require.Contains(t, stderr, advice, address)
+	}
+	code, _, stderr := says("ls", "--redis", "unix://:sesame@"+socket)
+	require.Zero(t, code, "control: as the advice says: %s", stderr)
+}

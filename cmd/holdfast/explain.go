@@ -100,11 +100,11 @@ func (a address) letIn(err error) string {
 	}
 	switch {
 	case user != "" && !colon:
-		return "there is a user and no password; write redis://:password@host, or redis://user:password@host"
+		return "there is a user and no password; write " + t.like(":password") + ", or " + t.like("user:password")
 	case password != "":
 		return "check the user and the password in --redis (or " + redisEnv + ")"
 	}
-	return "put user and password into --redis (or " + redisEnv + "), as in redis://user:password@host:port"
+	return "put user and password into --redis (or " + redisEnv + "), as in " + t.like("user:password")
 }
 
 // wantsPassword reports whether a server refused to talk to us without another password than the

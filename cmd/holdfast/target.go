@@ -23,6 +23,19 @@ type target struct {
 	options            any    // of go-redis, for the kind of client that is asked for
 }
 
+// like is an address of the same form, for advice.
+func (t target) like(user string) string {
+	switch {
+	case t.scheme == "unix":
+		return "unix://" + user + "@/path"
+	case t.cluster:
+		return t.scheme + "+cluster://" + user + "@host:port"
+	case t.scheme == "":
+		return "redis://" + user + "@host:port"
+	}
+	return t.scheme + "://" + user + "@host:port"
+}
+
 // What is known to be harmless. All else may be a part of a password, and neither it nor what is around it is shown.
 var (
 	schemeForm = regexp.MustCompile(`^(?:rediss?(?:\+cluster|\+sentinel)?|unix)://`)
