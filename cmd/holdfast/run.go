@@ -1,10 +1,20 @@
 package main
 
 import (
+	"fmt"
+	"os"
+	osuser "os/user"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
+
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // runConfig is what the flags of "run" amount to.
@@ -16,6 +26,7 @@ type runConfig struct {
 	lease span
 	least span
 	grace span
+	label string
 	argv  []string
 
 	evenIfFailed bool
@@ -101,6 +112,9 @@ func newRun() *cobra.Command {
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c.argv = args
+			if !cmd.Flags().Changed("label") && len(args) > 0 {
+				c.label = ownLabel(args[0])
+			}
 			if err := c.check(cmd.Flags().Changed("value")); err != nil {
 				return err
 			}
@@ -115,9 +129,34 @@ func newRun() *cobra.Command {
 	f.Var(&c.least, "at-least", "how long the lock stays taken after the grant, unless CMD fails: for one run in a period")
 	f.BoolVar(&c.evenIfFailed, "even-if-failed", false, "with --at-least: the lock stays taken even if CMD fails")
 	f.Var(&c.grace, "grace", "time between SIGTERM and SIGKILL for CMD when the lock is lost")
+	f.StringVar(&c.label, "label", "", "the `TEXT` that others see of who has the lock; default user@host[pid] CMD, and \"\" for none")
+	f.Lookup("label").DefValue = ""
 	c.kindConfig.addTo(cmd)
 	c.connection.addTo(cmd)
 	return cmd
+}
+
+// ownLabel says who runs a command, without its arguments, which may have secrets. It is as much of that as a label may
+// be.
+func ownLabel(command string) string {
+	who := ""
+	if u, err := osuser.Current(); err == nil {
+		who = u.Username
+	}
+	host, _ := os.Hostname()
+	text := fmt.Sprintf("%s@%s[%d] %s", who, host, os.Getpid(), filepath.Base(command))
+	for !keys.IsLabel(text) {
+		if len(text) > keys.MaxLabel {
+			text = text[:keys.MaxLabel]
+		}
+		text = strings.Map(func(r rune) rune {
+			if r == utf8.RuneError || !unicode.IsPrint(r) {
+				return -1
+			}
+			return r
+		}, text)
+	}
+	return text
 }
 
 // guardCommand is for holdfast itself, which runs it beside the command.
@@ -170,6 +209,9 @@ func (c *runConfig) check(value bool) error {
 	case len(c.argv) == 0:
 		return fail(exitUsage, `no command to run; put it behind "--", as in "holdfast run --name %s -- ./report.sh"`,
 			shellWord(c.name))
+	}
+	if !keys.IsLabel(c.label) {
+		return fail(exitUsage, "--label is %s; use at most %d bytes of text that can be printed", printable.Quote(c.label), keys.MaxLabel)
 	}
 	if c.evenIfFailed && c.least.Duration == 0 {
 		return fail(exitUsage, "--even-if-failed is for --at-least, which is missing; leave it out, or add --at-least 10m")

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strconv"
 	"strings"
@@ -54,6 +55,11 @@ func TestRunHoldsTheLock(t *testing.T) {
 	token, err := rdb.Get(ctx, keys.For(t.Name()).Token).Result()
 	require.NoError(t, err)
 	for owner, count := range held {
+		client, _, _ := strings.Cut(owner, ":")
+		says := func() bool {
+			return regexp.MustCompile(`^.+@.+\[\d+\] sh$`).MatchString(rdb.Get(ctx, keys.Label(client)).Val())
+		}
+		eventually(t, says, "it says who it is")
 		require.Equal(t, "1", count)
 		require.Equal(t, t.Name()+"|"+owner+"|"+token+"|\n", p.stdout.String())
 	}
@@ -72,8 +78,12 @@ func TestRunHoldsTheLock(t *testing.T) {
 func TestRunOneAtATime(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
-	first := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
+	first := command(t, srv, "run", "--name", t.Name(), "--label", "the first", "--", "sh", "-c", "trap 'exit 0' USR1"+endless)
 	first.prints(t, "ready")
+	eventually(t, func() bool {
+		refused := command(t, srv, "run", "--name", t.Name(), "--wait", "500ms", "--", "true")
+		return refused.end() == exitNotHeld && strings.Contains(refused.stderr.String(), " (the first), whose lease ha")
+	}, "who waits asks who the first is")
 	second := command(t, srv, "run", "--name", t.Name(), "--wait", "1m", "--", "echo", "second")
 	awaitWaiter(t, srv)
 	require.Empty(t, second.stdout.String())

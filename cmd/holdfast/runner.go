@@ -61,7 +61,7 @@ func run(c runConfig, stderr io.Writer) (err error) {
 	defer closeAll(r.rdbs)
 	defer r.goodbye() // of those that there are by then
 	for _, rdb := range r.rdbs {
-		client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
+		client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent, Label: c.label})
 		if err != nil {
 			return failure{exitHoldfast, err}
 		}

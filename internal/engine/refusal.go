@@ -17,6 +17,7 @@ func (a *Acquisition) noteRefusal(sent time.Time, by remote.Blocker) {
 	a.base.Client.rivals.note(a.base.Key, by.Owner)
 	a.contended = true
 	a.grant.note.Refused(sent, by)
+	a.base.Client.labelOf(by.Owner) // asked for now, it is known when the wait ends
 }
 
 // share has the grant know what others of this client know who want the same lock.
