@@ -28,7 +28,8 @@ type Options struct {
 	// The budget also bounds the wait for a connection, but not below one second. If an operation
 	// still waits for an answer when the budget, the time of [Wait] or its context's deadline is
 	// over, it returns within 100 ms, or an eighth of that time if that is longer, whatever
-	// go-redis's ReadTimeout is. If the server falls silent just when it is asked, an operation may
+	// go-redis's ReadTimeout is. An operation that nothing but the budget bounds may take twice the
+	// budget if it first has to wait for a connection. If the server falls silent just when it is asked, an operation may
 	// notice a cancelled context without a deadline as late as RetryBudget or ReadTimeout says,
 	// whichever is shorter. Hooks that you add to the go-redis client after [New] put ReadTimeout
 	// in the place of all this.
