@@ -13,19 +13,20 @@ import (
 
 // Lock waits for the lock, for as long as the context and [Wait] allow.
 func (b *Lock) Lock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return newAcquisition(ctx, b, false).lock(opts)
+	return b.lock(ctx, opts, false, nil)
 }
 
 // TryLock asks once.
 func (b *Lock) TryLock(ctx context.Context, opts ...Option) (*Hold, error) {
-	return newAcquisition(ctx, b, true).lock(opts)
+	return b.lock(ctx, opts, true, nil)
 }
 
 // lock gets a hold for the owner that the context carries. If the owner already has a grant of the
-// lock, the hold is added to that grant. Otherwise the owner gets a new grant.
-func (a *Acquisition) lock(opts []Option) (*Hold, error) {
-	b := a.base
-	if !a.heard {
+// lock, the hold is added to that grant. Otherwise the owner gets a new grant. a is nil, or the acquisition with which
+// lockObserved comes back.
+func (b *Lock) lock(ctx context.Context, opts []Option, once bool, a *Acquisition) (*Hold, error) {
+	if a == nil { // made here, because a frame more would enlarge the stack of every waiter
+		a = newAcquisition(ctx, b, once)
 		if err := a.configure(opts); err != nil {
 			return nil, panics.Repanic(err)
 		}
@@ -69,7 +70,6 @@ func (a *Acquisition) lock(opts []Option) (*Hold, error) {
 func (a *Acquisition) lockObserved() (h *Hold, err error) {
 	b := a.base
 	o, kind, name := b.Client.observer, b.Key.Kind, b.Key.Name
-	a.heard = true
 	ctx, asked, waits := a.ctx, time.Duration(0), false
 	err = errHook
 	defer func() {
@@ -86,7 +86,7 @@ func (a *Acquisition) lockObserved() (h *Hold, err error) {
 		ctx = o.TellWaiting(a.ctx, notify.WaitEvent{Kind: kind, Name: name, Once: a.once, Bounded: bounded}) // which may end the goroutine
 	}
 	asked, waits = sinceStart(), true
-	if h, err = a.lock(nil); err == nil {
+	if h, err = b.lock(ctx, nil, a.once, a); err == nil {
 		a.granted(ctx, h, asked)
 	}
 	return h, err

@@ -41,7 +41,6 @@ type Acquisition struct {
 
 	// For the observer.
 
-	heard     bool       // it has heard of the call
 	contended bool       // somebody else had the lock, or stood before
 	how       notify.How // the lock was granted
 }
