@@ -41,3 +41,15 @@ func withoutArgumentsJSON(document string) string {
 
 // mayRepeat is quick: names are made printable for each label of a metric, and documents are large.
 func mayRepeat(text string) bool { return strings.Contains(strings.ToLower(text), "beginning") }
+
+// byScript is what a server adds to an error that it raised in a script: the script's hash and the line. Redis before 7
+// puts it in front.
+var byScript = regexp.MustCompile(`ERR Error running script \(call to f_[0-9a-f]{40}\): (?:@user_script: ?\d+: )+-?| script: (?:[0-9a-f]{40}, )?on @user_script:\d+\.`)
+
+// withoutScript leaves that out: the scripts are the library's, so it helps nobody who reads the error.
+func withoutScript(text string) string {
+	if !strings.Contains(text, "@user_script:") {
+		return text
+	}
+	return byScript.ReplaceAllLiteralString(text, "")
+}

@@ -7,7 +7,7 @@
 // are. What is quoted is spelled as redis-cli reads it.
 //
 // What a server repeats of a command that it does not know is left out: of AUTH and HELLO that is a password. Only
-// [Key] has it, which is of names.
+// [Key] has it, which is of names. Messages do not have the hashes of scripts either, which a server adds to its errors.
 //
 // Not promised: that two texts that differ look different, or that a text can be read back.
 package printable
@@ -59,7 +59,7 @@ func Key(text string) string {
 // Line is a message on one line of at most [Long] bytes: what is not harmless in it is spelled out, and line ends are
 // semicolons. Names within it are quoted by [Quote]; a Line of a Line is the same.
 func Line(text string) string {
-	text = withoutArguments(text)
+	text = withoutScript(withoutArguments(text))
 	text = lineEnds.ReplaceAllString(strings.Trim(cut(text, Long), " \r\n\t"), "; ")
 	return spelled(strings.ReplaceAll(text, "\t", " "), Long, false)
 }

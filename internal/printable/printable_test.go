@@ -38,6 +38,14 @@ func TestForms(t *testing.T) {
 		}
 		require.Equal(t, want[2], printable.Line(text))
 	}
+	hash, wrong := strings.Repeat("1f", 20), "WRONGTYPE Operation against a key holding the wrong kind of value"
+	for _, raised := range []string{ // in a script, by 7 and later, by 6.2 and by 6.0
+		wrong + " script: " + hash + ", on @user_script:40.", wrong + " script: on @user_script:47.",
+		"ERR Error running script (call to f_" + hash + "): @user_script:14: -" + wrong,
+		"ERR Error running script (call to f_" + hash + "): @user_script:15: @user_script: 15: " + wrong,
+	} {
+		require.Equal(t, "a: "+wrong+"; b", printable.Line("a: "+raised+"; b"))
+	}
 	require.Equal(t, "e"+strings.Repeat("\u0301", 8)+`\xcc\x81`, printable.Line("e"+strings.Repeat("\u0301", 9)))
 	require.Equal(t, `"two\x20\x20spaces"`, printable.Key("two  spaces"))
 	require.Equal(t, "DEL…é", strings.Trim(printable.Text("DEL"+strings.Repeat("é", 9), 10), `"`), "characters are not cut")
