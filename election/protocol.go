@@ -94,15 +94,8 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 func (b *backend) Traits() engine.Traits {
 	t := b.Backend.Traits()
 	t.NoReentry, t.HandsOff = true, false
+	t.NoAtLeast = "a leader that resigns makes room for the next; leave the option out"
 	return t
-}
-
-// Check is [engine.Backend.Check].
-func (b *backend) Check(cfg *engine.Settings) error {
-	if d := cfg.AtLeast(); d > 0 {
-		return errs.Invalid("HoldAtLeast is %v; a leader that resigns makes room for the next, leave the option out", d)
-	}
-	return b.Backend.Check(cfg)
 }
 
 // Explain is [engine.Backend.Explain].

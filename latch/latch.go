@@ -80,9 +80,9 @@ type Latch struct {
 }
 
 // New makes the latch called name on a client. [holdfast.Lease] says how long the latch stays without
-// a call of Set or CountDown; the default is 24 h. [holdfast.Wait] has no meaning here: give it to
-// [Latch.Wait]. Options about holds are refused. New sends nothing. For an invalid name, option or
-// client, the first operation returns the error.
+// a call of Set or CountDown; the default is 24 h. All other options are refused; [holdfast.Wait] is for
+// [Latch.Wait]. New sends nothing. For an invalid name, option or client, the first operation returns
+// the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "orders:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.
@@ -92,7 +92,7 @@ func New(c *holdfast.Client, name string, opts ...holdfast.Option) *Latch {
 	l := &Latch{keys: keys.ForLatch(name)}
 	l.asker = engine.NewAsker(client, name, l.explain)
 	cfg := engine.WithoutHold(defaultStay)
-	if err := cfg.AddWithoutHold(kindName, opts); err != nil && l.asker.Err == nil {
+	if err := cfg.AddWithoutHold(kindName, engine.GivenLease, opts); err != nil && l.asker.Err == nil {
 		l.asker.Err = err
 	}
 	l.stay = cfg.Lease

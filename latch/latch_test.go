@@ -235,27 +235,40 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrClosed)
 }
 
-// TestOptionsOfHolds: nobody holds a latch, so options about holds are refused.
+// TestOptionsOfHolds: nobody holds a latch, so options about holds are refused, whatever their value. Wait and Lease are
+// refused where they would mean nothing.
 func TestOptionsOfHolds(t *testing.T) {
 	l := newLab(t)
 	m := l.process()
-	for name, option := range map[string]holdfast.Option{
-		"NoRenewal":     holdfast.NoRenewal(),
-		"NoHandoff":     holdfast.NoHandoff(),
-		"Keep":          holdfast.Keep(time.Second),
-		"HoldAtLeast":   holdfast.HoldAtLeast(time.Second),
-		"WithReplicas":  holdfast.WithReplicas(1, time.Second),
-		"MasterTimeout": redlock.MasterTimeout(time.Second),
-		"TrustRestarts": redlock.TrustRestarts(),
+	for name, options := range map[string][]holdfast.Option{
+		"NoRenewal":          {holdfast.NoRenewal()},
+		"NoHandoff":          {holdfast.NoHandoff()},
+		"Keep":               {holdfast.Keep(time.Second), holdfast.Keep(0), holdfast.Keep(-1)},
+		"HoldAtLeast":        {holdfast.HoldAtLeast(time.Second), holdfast.HoldAtLeast(1), holdfast.HoldAtLeast(0)},
+		"ReleaseOnError":     {holdfast.ReleaseOnError()},
+		"WithReplicas":       {holdfast.WithReplicas(1, time.Second), holdfast.WithReplicas(0, 0)},
+		"WithReplicasOnDisk": {holdfast.WithReplicasOnDisk(1, time.Second)},
+		"MasterTimeout":      {redlock.MasterTimeout(time.Second), redlock.MasterTimeout(0)},
+		"TrustRestarts":      {redlock.TrustRestarts()},
+		"RespectStrings":     {holdfast.RespectStrings()},
 	} {
-		_, err := l.process(option).Set(t.Context(), 1)
-		for _, err := range []error{err, m.Wait(t.Context(), option)} {
-			require.ErrorIs(t, err, holdfast.ErrInvalid)
-			require.ErrorContains(t, err, name+" is for those who hold something")
+		for _, option := range options {
+			_, err := l.process(option).Set(t.Context(), 1)
+			for _, err := range []error{err, m.Wait(t.Context(), option)} {
+				require.ErrorIs(t, err, holdfast.ErrInvalid)
+				require.ErrorContains(t, err, name+" is for a lock that somebody holds, and nobody holds a latch; leave the option out")
+			}
 		}
 	}
-	_, err := l.process(holdfast.Wait(time.Second), holdfast.Lease(time.Minute)).Set(t.Context(), 1)
-	require.NoError(t, err)
+	_, err := l.process(holdfast.Wait(time.Second)).Set(t.Context(), 1)
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "Wait is not for New; give it to the method Wait of the latch")
+	err = m.Wait(t.Context(), holdfast.Lease(time.Minute))
+	require.ErrorIs(t, err, holdfast.ErrInvalid)
+	require.ErrorContains(t, err, "Lease is not for Wait; give it to New of the latch")
+	m = l.process(holdfast.Lease(time.Minute))
+	set(t, m, 1)
+	require.ErrorIs(t, m.Wait(t.Context(), holdfast.Wait(0)), holdfast.ErrNotAcquired)
 }
 
 // Bad input is refused with what to do.

@@ -21,7 +21,7 @@ const rest = 30 * time.Second
 var errWaited = errors.New("waited as long as Wait allows")
 
 // Wait waits until the latch is open. It returns nil at once if the latch is open already, or was never
-// set. The context bounds the wait, and so does [holdfast.Wait].
+// set. The context bounds the wait, and so does [holdfast.Wait]. All other options are refused.
 //
 // Errors:
 //   - [holdfast.ErrNotAcquired] if the wait ended first; the text says how much is left to count;
@@ -37,7 +37,7 @@ func (l *Latch) Wait(ctx context.Context, opts ...holdfast.Option) error {
 		return err
 	}
 	cfg := engine.WithoutHold(l.stay)
-	if err := cfg.AddWithoutHold(kindName, opts); err != nil {
+	if err := cfg.AddWithoutHold(kindName, engine.GivenWait, opts); err != nil {
 		return l.fail("wait", err)
 	}
 	if err := l.asker.MayAsk(ctx); err != nil {

@@ -112,9 +112,6 @@ func (q *quorum) Check(cfg *engine.Settings) error {
 		return errs.Invalid("MasterTimeout is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			patienceOf(cfg), cfg.Lease, trust)
 	}
-	if cfg.Replicas.N > 0 {
-		return errs.Invalid("WithReplicas is for locks that one server grants; a quorum is one of masters without replicas, leave it out")
-	}
 	return nil
 }
 

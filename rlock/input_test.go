@@ -11,9 +11,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent.
@@ -106,6 +110,36 @@ func TestBadInput(t *testing.T) {
 	require.Zero(t, nilHold.Token()+zeroHold.Token())
 	require.True(t, nilHold.Deadline().IsZero() && zeroHold.Deadline().IsZero())
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
+}
+
+// TestUnfitOptions: an option that a kind cannot serve is refused before anything is sent. Its value is looked at after
+// that: nobody is told to give another one.
+func TestUnfitOptions(t *testing.T) {
+	c, _ := shared(t, nil)
+	keep, least, no := holdfast.Keep(time.Second), holdfast.HoldAtLeast(1), holdfast.WithReplicas(0, 0)
+	masters := []*holdfast.Client{c}
+	for _, row := range []struct {
+		l    holdfast.Locker
+		says string
+	}{
+		{rlock.New(c, "a", holdfast.Keep(-time.Second)), "Keep is -1s; use a positive duration"},
+		{rlock.New(c, "a", holdfast.Keep(math.MaxInt64)), "use at most 2562047h47m16.853775807s"},
+		{fairlock.New(c, "a", keep), "Keep is 1s; only an rlock can be kept, not a lock of package fairlock; leave the option out"},
+		{fairlock.New(c, "a", holdfast.Keep(-1)), "Keep is -1ns; only an rlock can be kept"},
+		{redlock.New(masters, "a", keep), "Keep is 1s; only an rlock can be kept"},
+		{redlock.New(masters, "a", no), "WithReplicas is for a lock that one server grants, not a lock of package redlock; leave the option out"},
+		{rlock.New(c, "a", least), "HoldAtLeast is 1ns; use at least 1ms"},
+		{semaphore.New(c, "a", 1, least), "HoldAtLeast is 1ns; permits come back when they are unlocked; leave the option out"},
+		{semaphore.New(c, "a", 1, holdfast.HoldAtLeast(0)), "HoldAtLeast is 0s; permits come back"},
+		{rwlock.New(c, "a", least).RLocker(), "HoldAtLeast is 1ns; readers keep nobody out for longer than they read; give it to Lock only"},
+		{rwlock.New(c, "a", least), "HoldAtLeast is 1ns; use at least 1ms"},
+		{rlock.New(c, "a", redlock.MasterTimeout(0)), "MasterTimeout is for package redlock, which asks several masters, not for rlock; leave the option out"},
+		{fairlock.New(c, "a", redlock.TrustRestarts()), "TrustRestarts is for package redlock, which asks several masters, not for fairlock; leave"},
+	} {
+		_, err := row.l.Lock(t.Context())
+		require.ErrorIs(t, err, holdfast.ErrInvalid)
+		require.ErrorContains(t, err, row.says)
+	}
 }
 
 // TestShortestLease: the shortest lease that is accepted can be granted, by a server that answers at once.

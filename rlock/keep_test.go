@@ -3,7 +3,6 @@ package rlock_test
 import (
 	"context"
 	"errors"
-	"math"
 	"testing"
 	"time"
 
@@ -11,13 +10,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
-	"github.com/holdfast-go/holdfast/redlock"
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
@@ -133,21 +130,6 @@ func TestWanted(t *testing.T) {
 	unlock(t, h)
 	unlock(t, plain.Hold())
 	require.Nil(t, (*holdfast.Hold)(nil).Wanted())
-}
-
-// TestKeepRefused: what cannot be kept is refused before anything is sent.
-func TestKeepRefused(t *testing.T) {
-	c, _ := shared(t, nil)
-	for _, l := range []holdfast.Locker{
-		rlock.New(c, "a", holdfast.Keep(-time.Second)), fairlock.New(c, "a", holdfast.Keep(time.Second)),
-		redlock.New([]*holdfast.Client{c}, "a", holdfast.Keep(time.Second)),
-	} {
-		_, err := l.Lock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, "Keep is ")
-	}
-	_, err := rlock.New(c, "a", holdfast.Keep(math.MaxInt64)).Lock(t.Context())
-	require.ErrorContains(t, err, "use at most 2562047h47m16.853775807s")
 }
 
 // kept is a lock that a client keeps, and a client beside that.

@@ -2,7 +2,6 @@ package rwlock
 
 import (
 	"github.com/holdfast-go/holdfast/internal/engine"
-	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/kind"
 )
 
@@ -26,16 +25,10 @@ func newSide(c *engine.Client, p kind.Protocol, shared bool, opts []engine.Optio
 // Traits is [engine.Backend.Traits].
 func (s *server) Traits() engine.Traits {
 	t := s.Backend.Traits()
-	if t.Shared, t.Together = s.shared, s.shared; !s.shared {
+	if t.Shared, t.Together = s.shared, s.shared; s.shared {
+		t.NoAtLeast = "readers keep nobody out for longer than they read; give it to Lock only"
+	} else {
 		t.Upgrade = ErrUpgrade
 	}
 	return t
-}
-
-// Check is [engine.Backend.Check].
-func (s *server) Check(cfg *engine.Settings) error {
-	if d := cfg.AtLeast(); d > 0 && s.shared {
-		return errs.Invalid("HoldAtLeast is %v; readers keep nobody out for longer than they read, use it with Lock only", d)
-	}
-	return s.Backend.Check(cfg)
 }

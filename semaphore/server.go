@@ -32,15 +32,8 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 func (b *backend) Traits() engine.Traits {
 	t := b.Backend.Traits()
 	t.Shared, t.NoReentry, t.HandsOff = true, true, false
+	t.NoAtLeast = "permits come back when they are unlocked; leave the option out"
 	return t
-}
-
-// Check is [engine.Backend.Check].
-func (b *backend) Check(cfg *engine.Settings) error {
-	if d := cfg.AtLeast(); d > 0 {
-		return errs.Invalid("HoldAtLeast is %v; permits come back when they are unlocked, leave the option out", d)
-	}
-	return b.Backend.Check(cfg)
 }
 
 // Explain is [engine.Backend.Explain].

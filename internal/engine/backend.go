@@ -59,6 +59,8 @@ type Traits struct {
 	// Upgrade is why an owner that holds another side of the lock, and not this one, is refused this
 	// one: it would wait for itself. Nil: it may have both.
 	Upgrade error
+	// NoAtLeast is why the option [HoldAtLeast] is refused, and what to do; empty: it is not.
+	NoAtLeast string
 	// Recalls says that the backend is a [CallListener], so that a lock can be kept, see [Keep].
 	Recalls bool
 	// NoReentry says that each acquisition is an owner of its own, as with the permits of a

@@ -90,17 +90,14 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	// Who polls is not among those who listen, so nobody would ever hand the lock on to it.
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0 && !cfg.strings
-	if cfg.strings && !b.traits.Strings {
-		cfg.Refuse(errs.Invalid("RespectStrings is given; only an rlock waits for strings, not a lock of package %s; leave the option out", b.Key.Kind))
-	}
-	switch {
-	case cfg.keep > 0 && !b.traits.Recalls:
-		cfg.Refuse(errs.Invalid("Keep is %v; only an rlock can be kept, not a lock of package %s; leave the option out", cfg.keep, b.Key.Kind))
-	case !cfg.handOff || !cfg.renew:
-		cfg.keep = 0
+	if err := cfg.unfit(&b.traits, b.Key.Kind); err != nil {
+		return err
 	}
 	if cfg.err != nil {
 		return cfg.err
+	}
+	if !cfg.handOff || !cfg.renew {
+		cfg.keep = 0
 	}
 	return b.backend.Check(cfg)
 }

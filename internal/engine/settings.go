@@ -2,6 +2,7 @@ package engine
 
 import (
 	"errors"
+	"math/bits"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
@@ -28,8 +29,36 @@ type Settings struct {
 	Count         int           // how many permits are wanted, of kinds that have several for an owner; else 1
 	identify      func(any)     // gets the Lock, and nothing is sent; nil: an ordinary call
 	part          bool          // the call is a part of another one, see [Part]
+	given         Given         // the options that are given, whatever their values
 	err           error         // of the first bad option
 }
+
+// Given is a set of options.
+type Given uint16
+
+// The options, in the order of their names.
+const (
+	GivenWait Given = 1 << iota
+	GivenLease
+	givenNoRenewal
+	givenNoHandoff
+	givenKeep
+	givenAtLeast
+	givenOnError
+	givenReplicas
+	givenOnDisk
+	givenMasterTimeout
+	givenTrustRestarts
+	givenStrings
+)
+
+var optionNames = [...]string{
+	"Wait", "Lease", "NoRenewal", "NoHandoff", "Keep", "HoldAtLeast", "ReleaseOnError", "WithReplicas", "WithReplicasOnDisk",
+	"MasterTimeout", "TrustRestarts", "RespectStrings",
+}
+
+// String names the first one.
+func (g Given) String() string { return optionNames[bits.TrailingZeros16(uint16(g))] }
 
 // moves reports whether a lock that is wanted so, or is had so, may be another's of this client as it stands.
 func (c *Settings) moves() bool { return c.renew && c.atLeast == 0 && !c.strings }
@@ -61,29 +90,40 @@ func WithoutHold(lease time.Duration) Settings {
 	return Settings{Lease: lease, renew: true, handOff: true}
 }
 
-// AddWithoutHold is Add, and refuses options that are about holds.
-func (c *Settings) AddWithoutHold(kind string, opts []Option) error {
-	if err := c.Add(opts); err != nil {
+// AddWithoutHold is Add, and refuses options that are about holds, and those of the other call: New takes [GivenLease],
+// Wait takes [GivenWait]. What an option is for counts before its value.
+func (c *Settings) AddWithoutHold(kind string, takes Given, opts []Option) error {
+	err := c.Add(opts)
+	switch unfit := c.given &^ takes; {
+	case unfit == 0:
 		return err
+	case unfit&GivenWait != 0:
+		return errs.Invalid("Wait is not for New; give it to the method Wait of the %s", kind)
+	case unfit&GivenLease != 0:
+		return errs.Invalid("Lease is not for Wait; give it to New of the %s", kind)
+	default:
+		return errs.Invalid("%v is for a lock that somebody holds, and nobody holds a %s; leave the option out", unfit, kind)
 	}
-	for _, about := range []struct {
-		given  bool
-		option string
-	}{
-		{!c.renew, "NoRenewal"}, {!c.handOff, "NoHandoff"}, {c.keep != 0, "Keep"}, {c.atLeast != 0, "HoldAtLeast"},
-		{c.onError, "ReleaseOnError"},
-		{c.Replicas != remote.Replicas{}, "WithReplicas"}, {c.MasterTimeout != 0, "MasterTimeout"}, {c.TrustRestarts, "TrustRestarts"},
-		{c.strings, "RespectStrings"},
-	} {
-		if about.given {
-			c.Refuse(errs.Invalid("%s is for those who hold something, and nobody holds a %s; leave the option out", about.option, kind))
-		}
-	}
-	return c.err
 }
 
-// AtLeast is for how long the lock is to stay taken; 0: for as long as it is held.
-func (c *Settings) AtLeast() time.Duration { return c.atLeast }
+// unfit refuses options that no value makes fit for such a lock.
+func (c *Settings) unfit(t *Traits, kind string) error {
+	const masters = givenMasterTimeout | givenTrustRestarts
+	const replicas = givenReplicas | givenOnDisk
+	switch g := c.given; {
+	case g&givenStrings != 0 && !t.Strings:
+		return errs.Invalid("RespectStrings is given; only an rlock waits for strings, not a lock of package %s; leave the option out", kind)
+	case c.keep != 0 && !t.Recalls:
+		return errs.Invalid("Keep is %v; only an rlock can be kept, not a lock of package %s; leave the option out", c.keep, kind)
+	case g&givenAtLeast != 0 && t.NoAtLeast != "":
+		return errs.Invalid("HoldAtLeast is %v; %s", c.atLeast, t.NoAtLeast)
+	case g&masters != 0 && !t.Several:
+		return errs.Invalid("%v is for package redlock, which asks several masters, not for %s; leave the option out", g&masters, kind)
+	case g&replicas != 0 && t.Several:
+		return errs.Invalid("%v is for a lock that one server grants, not a lock of package %s; leave the option out", g&replicas, kind)
+	}
+	return nil
+}
 
 // Count is how many permits are wanted at once, all or none. It is for the kind that has some.
 func Count(n int) Option { return func(c *Settings) { c.Count = n } }
@@ -95,6 +135,7 @@ func Wait(d time.Duration) Option {
 			c.Refuse(errs.Invalid("Wait is %v; use 0 to try once, or a positive duration", d))
 		}
 		c.wait, c.waitSet = d, true
+		c.given |= GivenWait
 	}
 }
 
@@ -105,12 +146,13 @@ func Lease(d time.Duration) Option {
 			c.Refuse(err)
 		}
 		c.Lease = d
+		c.given |= GivenLease
 	}
 }
 
 // NoHandoff is what users know as holdfast.NoHandoff.
 func NoHandoff() Option {
-	return func(c *Settings) { c.handOff = false }
+	return func(c *Settings) { c.handOff = false; c.given |= givenNoHandoff }
 }
 
 // Keep is what users know as holdfast.Keep.
@@ -123,17 +165,18 @@ func Keep(d time.Duration) Option {
 			c.Refuse(errs.Invalid("Keep is %v; use at most %v, such as 1s", d, maxLease))
 		}
 		c.keep = d
+		c.given |= givenKeep
 	}
 }
 
 // RespectStrings is what users know as holdfast.RespectStrings.
 func RespectStrings() Option {
-	return func(c *Settings) { c.strings = true }
+	return func(c *Settings) { c.strings = true; c.given |= givenStrings }
 }
 
 // NoRenewal is what users know as holdfast.NoRenewal.
 func NoRenewal() Option {
-	return func(c *Settings) { c.renew = false }
+	return func(c *Settings) { c.renew = false; c.given |= givenNoRenewal }
 }
 
 // HoldAtLeast is what users know as holdfast.HoldAtLeast.
@@ -147,12 +190,13 @@ func HoldAtLeast(d time.Duration) Option {
 			c.Refuse(errs.Invalid("HoldAtLeast is %v; use at most %v, such as half of the period", d, maxLease))
 		}
 		c.atLeast = d
+		c.given |= givenAtLeast
 	}
 }
 
 // ReleaseOnError is what users know as holdfast.ReleaseOnError.
 func ReleaseOnError() Option {
-	return func(c *Settings) { c.onError = true }
+	return func(c *Settings) { c.onError = true; c.given |= givenOnError }
 }
 
 const minAtLeast = time.Millisecond
@@ -162,22 +206,39 @@ func (c *Settings) TTL() time.Duration { return max(c.Lease, c.atLeast) }
 
 // WithReplicas is what users know as holdfast.WithReplicas.
 func WithReplicas(n int, timeout time.Duration) Option {
-	return func(c *Settings) { c.waitFor("WithReplicas", remote.Replicas{N: n, Timeout: timeout}) }
+	return func(c *Settings) { c.waitFor(givenReplicas, remote.Replicas{N: n, Timeout: timeout}) }
 }
 
 // WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
 func WithReplicasOnDisk(n int, timeout time.Duration) Option {
 	return func(c *Settings) {
-		c.waitFor("WithReplicasOnDisk", remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
+		c.waitFor(givenOnDisk, remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
 	}
 }
 
-func (c *Settings) waitFor(option string, r remote.Replicas) {
+func (c *Settings) waitFor(option Given, r remote.Replicas) {
 	if r.N < 1 {
-		c.Refuse(errs.Invalid("%s has n = %d; use at least 1, or leave the option out", option, r.N))
+		c.Refuse(errs.Invalid("%v has n = %d; use at least 1, or leave the option out", option, r.N))
 	}
 	if r.Timeout <= 0 {
-		c.Refuse(errs.Invalid("%s has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
+		c.Refuse(errs.Invalid("%v has timeout = %v; use a positive duration, such as 100ms", option, r.Timeout))
 	}
 	c.Replicas = r
+	c.given |= option
+}
+
+// MasterTimeout is what users know as redlock.MasterTimeout.
+func MasterTimeout(d time.Duration) Option {
+	return func(c *Settings) {
+		if d <= 0 {
+			c.Refuse(errs.Invalid("MasterTimeout is %v; use a positive duration, much shorter than the lease", d))
+		}
+		c.MasterTimeout = d
+		c.given |= givenMasterTimeout
+	}
+}
+
+// TrustRestarts is what users know as redlock.TrustRestarts.
+func TrustRestarts() Option {
+	return func(c *Settings) { c.TrustRestarts = true; c.given |= givenTrustRestarts }
 }
