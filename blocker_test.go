@@ -211,12 +211,12 @@ func TestForeignHash(t *testing.T) {
 		says   []string
 	}{
 		"somebody's data": {refused, []any{"colour", "red"}, []string{
-			`holds what is no lock owner ("colour"), so it is no lock`, "delete it or choose another name",
+			`its field "colour" is not a lock owner, so it is not a lock`, "delete it or choose another name",
 		}},
 		"a read-write lock":   {keptOut, []any{"mode", "read", uuid + ":7", 1}, []string{"is a lock of another kind"}},
-		"a write lock":        {keptOut, []any{uuid + ":7:write", 1}, []string{"holds what is no lock owner ("}},
-		"many fields":         {refused, many, []string{"so it is no lock of this library"}},
-		"a number for a name": {keptOut, []any{uuid + ":main", 1}, []string{"holds what is no lock owner ("}},
+		"a write lock":        {keptOut, []any{uuid + ":7:write", 1}, []string{" is not a lock owner"}},
+		"many fields":         {refused, many, []string{"so it is not a lock of this library"}},
+		"a number for a name": {keptOut, []any{uuid + ":main", 1}, []string{" is not a lock owner"}},
 	}
 	for kind, of := range everyKind {
 		for what, row := range rows {
@@ -235,7 +235,7 @@ func TestForeignHash(t *testing.T) {
 			rdb := redistest.Shared(t).Client(t)
 			l := of(t, rdb)(t.Name())
 			require.NoError(t, rdb.HSet(t.Context(), l.Name(), uuid+":7", 1).Err())
-			keptOut(t, l, "its key has no time to live, so it is no lock")
+			keptOut(t, l, "its key has no time to live, so it is not a lock")
 			require.NoError(t, rdb.PExpire(t.Context(), l.Name(), time.Hour).Err())
 			keptOut(t, l, "held by "+uuid+":7, whose lease ha")
 			require.NoError(t, rdb.Del(t.Context(), l.Name()).Err())
@@ -276,7 +276,7 @@ func TestForeignHashAtAMinority(t *testing.T) {
 	}
 	put(rdbs[0])
 	put(rdbs[1])
-	refused(t, l, `holds what is no lock owner ("colour")`)
+	refused(t, l, `its field "colour" is not a lock owner`)
 	for _, rdb := range rdbs[:2] {
 		require.Equal(t, map[string]string{"colour": "red"}, rdb.HGetAll(t.Context(), l.Name()).Val())
 	}

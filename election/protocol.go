@@ -1,16 +1,14 @@
 package election
 
 import (
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
-	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -76,6 +74,7 @@ func (p *protocol) leader() lua.Call { return lua.ElectionLeader.Call(p.keys.Nam
 type backend struct {
 	engine.Backend
 	engine.Waiter
+	keys keys.Lock
 	said string
 }
 
@@ -83,7 +82,7 @@ func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 	b := fair.NewLock(c, p, opts...)
 	if b.Err == nil {
 		be := b.Backend()
-		b.Use(&backend{be, be.(engine.Waiter), p.said})
+		b.Use(&backend{be, be.(engine.Waiter), p.keys, p.said})
 	}
 	return b
 }
@@ -100,9 +99,6 @@ func (b *backend) Traits() engine.Traits {
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error {
-	explained := b.Backend.Explain(err)
-	if lua.IsError(err, "WRONGTYPE") {
-		return errs.Both(fmt.Errorf("the key %s holds something that is no announcement, or", printable.Name(b.said)), explained)
-	}
-	return explained
+	k := b.keys
+	return remote.Explain(err, k.Name, "an election", k.Token, k.Queue, k.Deadlines, b.said)
 }

@@ -130,8 +130,9 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 			"force unlock": func() error { _, err := m.ForceUnlock(ctx); return err },
 		} {
 			err := try()
-			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 holds something that is not a lock, or `+scriptToken+` something that is not a token`)
-			require.ErrorContains(t, err, "WRONGTYPE")
+			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 is not a lock; choose another name, or see docs/migrating.md if another library locks it; if it is one, `+scriptToken+` has the wrong type: WRONGTYPE Operation against a key holding the wrong kind of value`)
+			require.Regexp(t, "kind of value$", err.Error(), "the hash of the script is left out")
+			require.True(t, lua.IsError(err, "WRONGTYPE"))
 		}
 		require.ErrorIs(t, h.Extend(ctx, time.Minute), holdfast.ErrLost)
 		require.ErrorIs(t, h.Unlock(ctx), holdfast.ErrLost)
@@ -139,7 +140,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 
 		require.NoError(t, prepare(ctx, rdb, "TOKEN[x]/20s"))
 		_, err := m.Lock(ctx)
-		require.ErrorContains(t, err, scriptToken+" something that is not a token")
+		require.ErrorContains(t, err, scriptToken+" has the wrong type")
 		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
 	})
 }
@@ -160,7 +161,7 @@ func TestWrongTypeNamesTheFairLock(t *testing.T) {
 				require.NoError(t, rdb.Set(ctx, key, "text", time.Minute).Err())
 				err := try()
 				if key == scriptToken { // text is none either, but of the right type
-					require.ErrorContains(t, err, "HOLDFAST", op)
+					require.ErrorContains(t, err, "does not hold a token: text; delete it, or choose another name", op)
 				} else {
 					require.ErrorContains(t, err, "WRONGTYPE", op)
 				}

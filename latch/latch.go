@@ -60,7 +60,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -232,12 +231,9 @@ func (l *Latch) checkLength(op string) error {
 	return l.fail(op, l.asker.CheckLength(l.keys.Name))
 }
 
-// explain says which key an error of Redis is about. A latch has no other key that others write.
+// explain says which key an error of Redis is about.
 func (l *Latch) explain(err error) error {
-	if lua.IsError(err, "WRONGTYPE") {
-		return errs.Both(fmt.Errorf("the key %s holds something that is not a latch; choose another name", printable.Name(l.keys.Name)), err)
-	}
-	return remote.Explain(err, l.keys.Name, false)
+	return remote.Explain(err, l.keys.Name, "a latch", l.keys.Counts)
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.

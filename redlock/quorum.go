@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -143,7 +144,10 @@ func (q *quorum) Unreached() error {
 }
 
 // Explain is [engine.Backend.Explain].
-func (q *quorum) Explain(err error) error { return remote.Explain(err, q.voter.Name(), false) }
+func (q *quorum) Explain(err error) error {
+	name := q.voter.Name()
+	return remote.Explain(err, name, remote.ALock, keys.For(name).Token)
+}
 
 // lockHome is where the locks of a list of clients belong.
 type lockHome struct {

@@ -1,14 +1,14 @@
 package semaphore
 
 import (
-	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/fair"
-	"github.com/holdfast-go/holdfast/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -39,20 +39,24 @@ func (b *backend) Traits() engine.Traits {
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error {
 	switch k := b.wire.keys; {
-	case lua.IsError(err, "WRONGTYPE"):
-		return errs.Both(fmt.Errorf("the key %s holds something that is not a semaphore, or one of %s, %s, %s, %s and %s something foreign; "+
-			"choose another name", printable.Name(k.Name), printable.Name(k.Ends), printable.Name(k.Token), printable.Name(k.Queue),
-			printable.Name(k.Places), printable.Name(k.Wants)), err)
 	case lua.IsError(err, "HOLDFAST_PERMITS"):
-		return errs.Both(errs.ErrInvalid, errs.Both(errors.New("ask for fewer, or raise their number with SetPermits"), tooMany{err}))
+		return errs.Both(errs.ErrInvalid, errs.Reworded(tooMany(err.Error())+"; ask for fewer, or raise their number with SetPermits", err))
+	default:
+		return remote.Explain(err, k.Name, "a semaphore", k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Counts)
 	}
-	return b.Backend.Explain(err)
 }
 
-// tooMany is the server's refusal without the word by which it is told from other errors.
-type tooMany struct{ error }
+// refusal is what the script says of one who asks for more permits than there are.
+var refusal = regexp.MustCompile(`(?s)HOLDFAST_PERMITS (\d+) permits were asked for, and the semaphore .* has (\d+)`)
 
-// Error reads like "4 permits were asked for, and the semaphore calls has 3".
-func (e tooMany) Error() string { return strings.TrimPrefix(e.error.Error(), "HOLDFAST_PERMITS ") }
-
-func (e tooMany) Unwrap() error { return e.error }
+// tooMany reads like "n is 4, and the semaphore has 3 permits".
+func tooMany(text string) string {
+	n := refusal.FindStringSubmatch(text)
+	switch {
+	case n == nil:
+		return strings.TrimPrefix(text, "HOLDFAST_PERMITS ")
+	case n[2] == "1":
+		return fmt.Sprintf("n is %s, and the semaphore has 1 permit", n[1])
+	}
+	return fmt.Sprintf("n is %s, and the semaphore has %s permits", n[1], n[2])
+}

@@ -272,7 +272,7 @@ func TestWatchNoLock(t *testing.T) {
 	require.NoError(t, rdb.RPush(t.Context(), "list", "1").Err())
 	require.NoError(t, rdb.Set(t.Context(), "text", "red", 0).Err())
 	for name, texts := range map[string][]string{
-		"hash": {`holds what is no lock owner ("colour")`, "choose another name"}, "brief": {"brief", "colour"},
+		"hash": {`its field "colour" is not a lock owner`, "choose another name"}, "brief": {"brief", "colour"},
 		"list": {`"list" is a list, not a lock`}, "text": {"text"},
 	} {
 		code, stdout, stderr := ask(srv, "watch", name)

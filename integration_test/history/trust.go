@@ -84,7 +84,7 @@ func refusedFor(text string) bool {
 }
 
 // IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for.
-func IsTooMany(text string) bool { return strings.Contains(text, "permits were asked for") }
+func IsTooMany(text string) bool { return strings.Contains(text, "raise their number with SetPermits") }
 
 // closedUnder reports whether the client was closed before an operation had its answer. What had failed before that
 // may follow.

@@ -80,7 +80,7 @@ func TestStringEnds(t *testing.T) {
 	_, err := m.Lock(ctx, holdfast.Wait(300*time.Millisecond))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.ErrorContains(t, err, "no time to live, and holds a string")
-	require.ErrorContains(t, err, "if that is no lock, choose another name")
+	require.ErrorContains(t, err, "if it is not a lock, choose another name")
 	require.Equal(t, "whose", rdb.Get(ctx, "orders:42").Val())
 }
 

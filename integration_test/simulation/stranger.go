@@ -66,9 +66,9 @@ func (s *stranger) any() thing {
 	}
 	t := []thing{
 		{text: "data", says: "WRONGTYPE"},
-		{fields: map[string]string{"colour": "1"}, says: `holds what is no lock owner ("colour")`},
+		{fields: map[string]string{"colour": "1"}, says: `its field "colour" is not a lock owner`},
 		{fields: map[string]string{"mode": "1", owner: "1"}, says: "is a lock of another kind"},
-		{fields: many, says: "so it is no lock"},
+		{fields: many, says: "so it is not a lock"},
 		{fields: map[string]string{owner: "1"}, says: "its key has no time to live"},
 	}[s.rng.IntN(5)]
 	if s.rng.IntN(2) == 0 {

@@ -352,7 +352,7 @@ func note(o *history.Op, err error) {
 	case errors.Is(err, holdfast.ErrClosed):
 		o.Result = history.Closed
 	case errors.Is(err, rwlock.ErrUpgrade), errors.Is(err, holdfast.ErrInvalid), asks &&
-		(strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is no lock")):
+		(strings.Contains(err.Error(), "WRONGTYPE") || strings.Contains(err.Error(), "so it is not a lock")):
 		// Waiting would not help: it reads and wants to write, or something else is there.
 		o.Result = history.Refused
 	case errors.Is(err, holdfast.ErrLost):

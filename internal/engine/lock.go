@@ -90,7 +90,7 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	cfg.Lease = time.Duration(kind.Millis(cfg.Lease)) * time.Millisecond
 	// Who polls is not among those who listen, so nobody would ever hand the lock on to it.
 	cfg.handOff = cfg.handOff && cfg.atLeast == 0 && !cfg.strings
-	if err := cfg.unfit(&b.traits, b.Key.Kind); err != nil {
+	if err := b.unfit(cfg); err != nil {
 		return err
 	}
 	if cfg.err != nil {
@@ -100,6 +100,26 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 		cfg.keep = 0
 	}
 	return b.backend.Check(cfg)
+}
+
+// unfit refuses options that no value makes fit for such a lock.
+func (b *Lock) unfit(c *Settings) error {
+	t, kind := &b.traits, b.Key.Kind
+	const masters = givenMasterTimeout | givenTrustRestarts
+	const replicas = givenReplicas | givenOnDisk
+	switch g := c.given; {
+	case g&givenStrings != 0 && !t.Strings:
+		return errs.Invalid("RespectStrings is given; only an rlock waits for strings, not a lock of package %s; leave the option out", kind)
+	case c.keep != 0 && !t.Recalls:
+		return errs.Invalid("Keep is %v; only an rlock can be kept, not a lock of package %s; leave the option out", c.keep, kind)
+	case g&givenAtLeast != 0 && t.NoAtLeast != "":
+		return errs.Invalid("HoldAtLeast is %v; %s", c.atLeast, t.NoAtLeast)
+	case g&masters != 0 && !t.Several:
+		return errs.Invalid("%v is for package redlock, which asks several masters, not for %s; leave the option out", g&masters, kind)
+	case g&replicas != 0 && t.Several:
+		return errs.Invalid("%v is for a lock that one server grants, not a lock of package %s; leave the option out", g&replicas, kind)
+	}
+	return nil
 }
 
 // Pause returns why nobody should go on, nil when the time is over.

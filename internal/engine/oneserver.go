@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/suspend"
@@ -63,7 +64,10 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
 
 // Explain is [Backend.Explain].
-func (s *oneServer) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), false) }
+func (s *oneServer) Explain(err error) error {
+	name := s.protocol.Name()
+	return remote.Explain(err, name, remote.ALock, keys.For(name).Token)
+}
 
 // Renewer is [Backend.Renewer].
 func (s *oneServer) Renewer() Renewer { return s.client }

@@ -106,25 +106,6 @@ func (c *Settings) AddWithoutHold(kind string, takes Given, opts []Option) error
 	}
 }
 
-// unfit refuses options that no value makes fit for such a lock.
-func (c *Settings) unfit(t *Traits, kind string) error {
-	const masters = givenMasterTimeout | givenTrustRestarts
-	const replicas = givenReplicas | givenOnDisk
-	switch g := c.given; {
-	case g&givenStrings != 0 && !t.Strings:
-		return errs.Invalid("RespectStrings is given; only an rlock waits for strings, not a lock of package %s; leave the option out", kind)
-	case c.keep != 0 && !t.Recalls:
-		return errs.Invalid("Keep is %v; only an rlock can be kept, not a lock of package %s; leave the option out", c.keep, kind)
-	case g&givenAtLeast != 0 && t.NoAtLeast != "":
-		return errs.Invalid("HoldAtLeast is %v; %s", c.atLeast, t.NoAtLeast)
-	case g&masters != 0 && !t.Several:
-		return errs.Invalid("%v is for package redlock, which asks several masters, not for %s; leave the option out", g&masters, kind)
-	case g&replicas != 0 && t.Several:
-		return errs.Invalid("%v is for a lock that one server grants, not a lock of package %s; leave the option out", g&replicas, kind)
-	}
-	return nil
-}
-
 // Count is how many permits are wanted at once, all or none. It is for the kind that has some.
 func Count(n int) Option { return func(c *Settings) { c.Count = n } }
 

@@ -26,6 +26,17 @@ var (
 // Both is two reasons in one line; errors.Join would put them on two.
 func Both(what, why error) error { return pair{what, why} }
 
+// Reworded is an error with another text. errors.Is and errors.As find in it what they found before.
+func Reworded(text string, err error) error { return reworded{err, text} }
+
+type reworded struct {
+	error
+	text string
+}
+
+func (r reworded) Error() string { return printable.Line(r.text) }
+func (r reworded) Unwrap() error { return r.error }
+
 // Outage is an [ErrUnavailable] with its reason.
 func Outage(why error) error { return Both(ErrUnavailable, why) }
 

@@ -2,6 +2,7 @@ package fair
 
 import (
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -32,7 +33,10 @@ func (s *server) Traits() engine.Traits {
 }
 
 // Explain is [engine.Backend.Explain].
-func (s *server) Explain(err error) error { return remote.Explain(err, s.protocol.Name(), true) }
+func (s *server) Explain(err error) error {
+	k := keys.For(s.protocol.Name())
+	return remote.Explain(err, k.Name, remote.ALock, k.Token, k.Queue, k.Deadlines)
+}
 
 // Crowded is [engine.Waiter].
 func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }

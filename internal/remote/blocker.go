@@ -103,15 +103,19 @@ func InTheWay(millis int64, fields ...string) Blocker {
 	switch {
 	case len(fields) == 0:
 	case slices.Contains(fields, otherKind):
-		b.foreign = "is a lock of another kind, a read-write lock: choose another name"
+		b.foreign = "is a lock of another kind, a read-write lock; choose another name"
 	case len(fields) == 1 && IsOwner(fields[0]):
 		b.Owner = OwnerIn(fields[0])
 	default:
 		b.Stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
+		if len(fields) == 1 {
+			b.foreign = "its field " + printable.Quote(fmt.Sprintf("%.60s", fields[0])) + " is not a lock owner, " + noLock
+			break
+		}
 		for i, field := range fields {
 			fields[i] = printable.Quote(fmt.Sprintf("%.60s", field))
 		}
-		b.foreign = "holds what is no lock owner (" + strings.Join(fields, ", ") + "), " + noLock
+		b.foreign = "has the fields " + strings.Join(fields, ", ") + ", and a lock has one, its owner, " + noLock
 	}
 	return b
 }
@@ -127,11 +131,11 @@ func RefusedBy(r lua.Refusal) Blocker {
 	case r.String:
 		b.String, b.foreign = true, "holds a string, as the locks of other libraries do"
 		if b.endless {
-			b.foreign += "; if that is no lock, choose another name"
+			b.foreign += "; if it is not a lock, choose another name"
 		}
 	case r.Many > 0:
 		b.Stays = b.endless
-		b.foreign = fmt.Sprintf("holds %d fields, and a lock has one, "+noLock, r.Many)
+		b.foreign = fmt.Sprintf("has %d fields, and a lock has one, its owner, "+noLock, r.Many)
 	}
 	return b
 }
@@ -146,7 +150,7 @@ func (b Blocker) Mistake(name string) error {
 	return fmt.Errorf("the key %s has no time to live, and %s", printable.Name(name), b.foreign)
 }
 
-const noLock = "so it is no lock of this library or of Redisson: look at it with HGETALL, and delete it or choose another name"
+const noLock = "so it is not a lock of this library or of Redisson; look at it with HGETALL, and delete it or choose another name"
 
 // Text says what is in the way, according to an answer of that age. It is empty if nothing is
 // known.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -14,11 +15,13 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/lua"
 )
+
+// ALock is what most names are the keys of.
+const ALock = "a lock"
 
 var (
 	// ErrLate says that the network delayed a request for too long. The server has done nothing.
@@ -142,19 +145,30 @@ func IsOutage(err error) bool {
 	return true
 }
 
-// Explain adds to an error of Redis which key of the lock it is about, and what to do. queues says
-// that the lock has a queue at the server.
-func Explain(err error, name string, queues bool) error {
+// Explain adds to an error of Redis which key of the lock it is about, and what to do. what is what the name should be
+// the key of, such as [ALock], and others are the keys that belong to it. The server does not say which of them has the
+// wrong type; it is the name almost always.
+func Explain(err error, name, what string, others ...string) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
-		k, queue := keys.For(name), ""
-		if queues {
-			queue = fmt.Sprintf(", or %s or %s something that is no queue", printable.Name(k.Queue), printable.Name(k.Deadlines))
+		if what == ALock {
+			what += "; choose another name, or see docs/migrating.md if another library locks it"
+		} else {
+			what += "; choose another name"
 		}
-		return errs.Both(fmt.Errorf("the key %s holds something that is not a lock, or %s something that is not a token%s; choose "+
-			"another name, and if another library locks it, see docs/migrating.md", printable.Name(k.Name), printable.Name(k.Token), queue), err)
+		last := len(others) - 1
+		for i := range others {
+			others[i] = printable.Name(others[i])
+		}
+		belong := strings.Join(others[:last], ", ")
+		if last > 0 {
+			belong += " or "
+		}
+		return errs.Both(fmt.Errorf("the key %s is not %s; if it is one, %s has the wrong type", printable.Name(name), what, belong+others[last]), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at the key
-		return errs.Both(errors.New("the name is the key of something else; choose another name"), err)
+		return errs.Reworded(strings.TrimPrefix(err.Error(), "HOLDFAST ")+"; choose another name", err)
+	case lua.IsError(err, "HOLDFAST the token key"):
+		return errs.Reworded(strings.TrimPrefix(err.Error(), "HOLDFAST ")+"; delete it, or choose another name", err)
 	case lua.AuthProblemOf(err) == lua.AuthMissing:
 		return errs.Both(errors.New("the server wants a password, and none was given; set Password, and Username if it is not the default one, in the "+
 			"options of go-redis"), err)

@@ -217,7 +217,7 @@ func TestAuthIsNoOutage(t *testing.T) {
 		sent, passing := Classify(err)
 		require.False(t, sent || passing, text)
 		require.False(t, IsOutage(err), text)
-		require.ErrorContains(t, Explain(err, "name", false), advice)
-		require.ErrorIs(t, Explain(err, "name", false), err)
+		require.ErrorContains(t, Explain(err, "name", ALock, "token"), advice)
+		require.ErrorIs(t, Explain(err, "name", ALock, "token"), err)
 	}
 }
