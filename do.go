@@ -14,6 +14,11 @@ import (
 // hold was lost on the way, errors.Is is true for [ErrLost] as well as for fn's own error. fn may
 // then have run at the same time as another holder. [Hold.Unlock] says what "held" means for a lock
 // that is handed off within the process. With [ReleaseOnError] a fn that fails ends [HoldAtLeast] too.
+//
+// An error does not say that fn has not run. If Redis does not answer to the unlock after fn, Do
+// returns [ErrUnavailable], [ErrUncertain], or both, in an [Error] whose Op is "unlock". If fn takes
+// locks itself, its errors may look the same; then let fn set a variable. The unlock takes up to
+// [Options.RetryBudget], also if ctx has ended.
 func Do(ctx context.Context, l Locker, fn func(context.Context) error, opts ...Option) (err error) {
 	if l == nil {
 		return errNoLocker

@@ -33,9 +33,9 @@ var (
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds
-	// the lock and did not pass on the hold's context. If no majority of a quorum names one owner,
-	// the text has what each master said. If masters that did not answer decide who has the lock,
-	// that is a failed query.
+	// the lock and did not pass on the hold's context, except under a context of [WithOwner]. If no
+	// majority of a quorum names one owner, the text has what each master said. If masters that did
+	// not answer decide who has the lock, that is a failed query.
 	//
 	// If the key is not a lock (it has no time to live, or fields that are not owners), the text
 	// says what the key is. If the key clearly belongs to something else, Lock does not wait and
@@ -43,7 +43,8 @@ var (
 	// to live and without a field that begins like an owner.
 	ErrNotAcquired = errs.ErrNotAcquired
 	// ErrUnavailable says that no server said who has the lock. No server was reached, or none
-	// could serve, or a grant came when its lease could not be trusted any more. An outage is not
+	// could serve, or a grant came when its lease could not be trusted any more. Unlock returns it
+	// too, and so does [Do] when its function has run already. An outage is not
 	// contention: see the table at [ErrNotAcquired]. A refusal by Redis itself, such as OOM or
 	// MISCONF, is neither of the two. So ErrUnavailable comes together with ErrNotAcquired only if
 	// a server refused the lock before it fell silent.

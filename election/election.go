@@ -55,7 +55,7 @@
 //   - That observers see every leader. They may miss one that leads for less than a round trip. A
 //     slow observer sees who leads when it asks.
 //   - How long a candidate that is out of reach delays the others: see package fairlock. A
-//     candidate whose process died without a word costs up to two seconds when its turn comes.
+//     candidate whose process died in the queue costs up to two seconds when its turn comes.
 //   - That a leadership passes between goroutines of a process without Redis. Each campaign is a
 //     candidate of its own, and none is preferred.
 package election

@@ -142,7 +142,7 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	case len(s.list) == 0:
 		hd.Empty = "No locks held or waited for."
 	default:
-		hd.Empty = "No lock is like that."
+		hd.Empty = "No locks match."
 	}
 	return rows, hd
 }

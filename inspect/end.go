@@ -44,8 +44,8 @@ type Ended struct {
 	Untold string
 }
 
-// claim is for how long a fair lock that is handed off stays the next one's without a word of it, as it is
-// after a release.
+// claim is for how long a fair lock that is handed off stays the next one's if that one sends
+// nothing, as it is after a release.
 const claim = 2 * time.Second
 
 // End takes the lock from one holder, and wakes the waiters. It takes a read-write lock from one

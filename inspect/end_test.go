@@ -138,7 +138,7 @@ func TestEndRefuses(t *testing.T) {
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	rdb.HSet(ctx, "data", "colour", "red")
 	rdb.Set(ctx, "latch", 3, time.Minute)
-	for name, says := range map[string]string{"data": "no lock of this library", "latch": "which nobody holds", "free": "nobody has it", "": "name is empty"} {
+	for name, says := range map[string]string{"data": "not a lock of this library", "latch": "which nobody holds", "free": "nobody has it", "": "name is empty"} {
 		_, err := i.End(ctx, name, inspect.Grant{Owner: ours})
 		require.ErrorContains(t, err, says)
 	}

@@ -30,7 +30,7 @@ func (l *Lock) deadQueue() {
 	alive := func(w Waiter) bool { return w.Alive() || w.Listening > 0 }
 	if len(l.Queue) > 0 && !slices.ContainsFunc(l.Queue, alive) && (!l.More || l.Waiters == 0) {
 		l.Problems = append(l.Problems, Problem{DeadQueue, fmt.Sprintf("%d wait, and none of them is alive: their places end by themselves, "+
-			"within a minute without a word of their clients; Redisson's within 5 minutes each", len(l.Queue))})
+			"within a minute of the last command of their clients; Redisson's within 5 minutes each", len(l.Queue))})
 	}
 }
 
@@ -38,14 +38,14 @@ func (r *reply) keyProblems(l *Lock, add func(Trouble, string, ...any)) {
 	if l.Kind == Foreign {
 		what := "a " + r.kind
 		if r.kind == "hash" {
-			what = fmt.Sprintf("a hash of %d fields whose names are no owners", r.size)
+			what = fmt.Sprintf("a hash of %d fields that are not lock owners", r.size)
 			if field := text(at(r.content, 0)); r.size == 1 {
-				what = fmt.Sprintf("a hash whose field %s is no owner", printable.Quote(field))
+				what = fmt.Sprintf("a hash whose field %s is not a lock owner", printable.Quote(field))
 			}
 		} else if r.kind == "string" {
-			what = "a text that is no number"
+			what = "a string that is not a number"
 		}
-		add(NotALock, "the key is %s, and no lock of this library or of Redisson: choose another name for the lock; delete the key only if no other library locks by it", what)
+		add(NotALock, "the key is %s, so it is not a lock of this library or of Redisson: choose another name for the lock; delete the key only if no other library locks by it", what)
 		return
 	}
 	if r.kind == "hash" && r.pttl == -1 {

@@ -162,7 +162,7 @@ func (c *conn) heardAt() time.Time { return c.born.Add(time.Duration(c.heard.Loa
 func (c *conn) age() time.Duration { return time.Since(c.born) }
 
 // noDial is the context of everything done on an open connection. A PubSub that sees an error dials
-// again inside the call, under its mutex, and subscribes anew, all without a word; with a context
+// again inside the call, under its mutex, and subscribes anew, and reports none of it; with a context
 // that has ended that dial fails at once and the error comes out. Reads and writes do not look at
 // whether a context has ended, only at its deadline. (A dialer that ignores its context, like
 // go-redis's for TLS, still dials; the connection is then thrown away with the PubSub, and only

@@ -10,7 +10,7 @@ import (
 
 const kindName = "rwlock"
 
-// place is for how long the server remembers a writer that waits, without a word from it. While it
+// place is for how long the server remembers a writer that waits, after its last command. While it
 // does, new readers wait, so it is what a writer that died costs them.
 const place = 5 * time.Second
 

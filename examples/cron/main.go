@@ -44,7 +44,8 @@ func run() error {
 	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close()
-	client, err := holdfast.New(rdb, nil)
+	// If Redis is away at the time of a run, the client tries again for half of the period, at most a minute.
+	client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: min(period/2, time.Minute)})
 	if err != nil {
 		return err
 	}
@@ -52,13 +53,14 @@ func run() error {
 
 	for {
 		next := time.Now().Truncate(period).Add(period)
+		fmt.Fprintln(os.Stderr, "next run:", next.Format(time.TimeOnly))
 		select {
 		case <-time.After(time.Until(next)):
 		case <-ctx.Done():
 			return nil
 		}
 		if err := once(ctx, client, next, period); err != nil && ctx.Err() == nil {
-			log.Print(err) // and on to the next period
+			log.Printf("the run of %s: %v", next.Format(time.TimeOnly), err) // and on to the next period
 		}
 	}
 }

@@ -36,11 +36,15 @@ func run() error {
 	logging.Disable() // during an outage go-redis would write to stderr; the errors say what is the matter
 	rdb := redis.NewClient(&redis.Options{Addr: cmp.Or(os.Getenv("REDIS"), "127.0.0.1:6379")})
 	defer rdb.Close() // after the client, which needs it to give locks back
-	client, err := holdfast.New(rdb, nil)
+	// RetryBudget bounds each operation, so also the unlock after the work.
+	client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: time.Second})
 	if err != nil {
 		return err
 	}
 	defer client.Close(context.Background())
+	if _, err := rlock.New(client, "orders:").State(ctx); err != nil {
+		return err // now, and not at the first request: Redis is away, or wants a password
+	}
 
 	listener, err := net.Listen("tcp", cmp.Or(os.Getenv("LISTEN"), "127.0.0.1:8080"))
 	if err != nil {
@@ -63,28 +67,36 @@ func run() error {
 	return <-drained
 }
 
-// pay answers within two seconds, whoever has the lock and whatever Redis does: the deadline of the request
-// bounds the wait, and Wait bounds it further, so that there is time left for the work.
+// pay answers within about three seconds, even if Redis falls silent. Two are the deadline of the request, which bounds
+// the wait and the work; Wait leaves time for the work. The third is RetryBudget, for the unlock after the work.
 func pay(client *holdfast.Client) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		order := r.PathValue("order")
 		lock := rlock.New(client, "orders:"+order)
+		begun, done := false, false // an error of Do alone does not say that nothing was charged
 		err := holdfast.Do(ctx, lock, func(ctx context.Context) error {
-			return charge(ctx, order) // this ctx ends with the deadline, and also if the lock is lost
+			begun = true
+			err := charge(ctx, order) // this ctx ends with the deadline, and also if the lock is lost
+			done = err == nil
+			return err
 		}, holdfast.Wait(500*time.Millisecond))
 		switch {
 		case err == nil:
 			fmt.Fprintln(w, "paid", order)
+		case done && errors.Is(err, holdfast.ErrUnavailable) && !errors.Is(err, holdfast.ErrLost): // of the unlock alone
+			log.Print(err)
+			fmt.Fprintln(w, "paid", order)
+		case begun: // it may have been charged, and after ErrLost by two: look before anybody tries again
+			log.Print(err)
+			http.Error(w, "unknown", http.StatusInternalServerError)
 		case errors.Is(err, holdfast.ErrInvalid): // the name comes from outside: Redis gives some braces a meaning
 			http.Error(w, "no such order", http.StatusBadRequest)
 		case errors.Is(err, holdfast.ErrNotAcquired): // another request is paying it
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "being paid", http.StatusConflict)
-		case errors.Is(err, holdfast.ErrLost): // it may have been paid, and by two: look before anybody tries again
-			http.Error(w, "unknown", http.StatusInternalServerError)
-		default: // ErrUnavailable, the deadline, or an error of charge
+		default: // ErrUnavailable, or the deadline: nothing was charged
 			log.Print(err)
 			http.Error(w, "try again later", http.StatusServiceUnavailable)
 		}

@@ -41,7 +41,7 @@ func run() error {
 
 	printer := fairlock.New(client, "printer")
 	if state, err := printer.State(ctx); err == nil && state.Owner != "" {
-		fmt.Println("the printer is busy, and so many wait:", state.Waiters)
+		fmt.Printf("the printer is busy, %d wait\n", state.Waiters)
 	}
 	// The place in the queue is kept at the server. A process that dies there is passed over.
 	hold, err := printer.Lock(ctx, holdfast.Wait(10*time.Minute))

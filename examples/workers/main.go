@@ -45,6 +45,9 @@ func run() error {
 		return err
 	}
 	defer client.Close(context.WithoutCancel(ctx))
+	if _, err := rlock.New(client, balance(0)).State(ctx); err != nil {
+		return err // it says what to do if Redis is away, or wants a password
+	}
 	b := bank{rdb, client}
 	if err := rdb.MSet(ctx, balance(0), 100, balance(1), 100, balance(2), 100).Err(); err != nil {
 		return err

@@ -139,7 +139,7 @@ func TestInspectAString(t *testing.T) {
 	require.Empty(t, l.Holders)
 	require.Len(t, l.Problems, 1)
 	_, err = i.End(t.Context(), "orders:42", inspect.Grant{Token: 1})
-	require.ErrorContains(t, err, "the key is a text that is no number, and no lock of this library or of Redisson")
+	require.ErrorContains(t, err, "the key is a string that is not a number, so it is not a lock of this library or of Redisson")
 	require.Equal(t, "whose", rdb.Get(t.Context(), "orders:42").Val())
 }
 

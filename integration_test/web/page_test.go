@@ -133,7 +133,7 @@ func TestFilterAndDetail(t *testing.T) {
 	b.until("document.querySelector('#rows tr').innerText.includes('orders:2')")
 	require.True(t, b.is("(document.querySelector('select[name=kind]').value = 'semaphore', true)"))
 	require.True(t, b.is("document.querySelector('select[name=kind]').dispatchEvent(new Event('change'))"))
-	b.reads("#head", "No lock is like that.")
+	b.reads("#head", "No locks match.")
 	b.click("form.filter a.button")
 	b.reads("#rows", "invoices:1")
 
@@ -197,7 +197,7 @@ func TestWithoutJavaScript(t *testing.T) {
 	require.Empty(t, b.text("#live"), "nothing claims to be live")
 	require.Regexp(t, `^\d+s$`, b.text("#rows time[data-since]"))
 	require.NoError(t, chromedp.Do(b.ctx, chromedp.SendKeys(chromedp.CSS("input[name=match]"), "nothing"), chromedp.Click(chromedp.CSS("form.filter button"))))
-	b.reads("#head", "No lock is like that.")
+	b.reads("#head", "No locks match.")
 	b.click("form.filter a.button")
 	b.click("#rows a")
 	b.reads("h1", "orders:42")

@@ -36,7 +36,7 @@ func TestRun(t *testing.T) {
 	adaptertest.RequireFree(t, t.Name())
 }
 
-// TestRunIsAFreshOwner: what runs under a hold does not re-enter.
+// TestRunIsAFreshOwner: what runs under a hold does not re-enter, and is not told to do so.
 func TestRunIsAFreshOwner(t *testing.T) {
 	l := rlock.New(adaptertest.Client(t), t.Name())
 	hold, err := l.Lock(t.Context())
@@ -44,8 +44,12 @@ func TestRunIsAFreshOwner(t *testing.T) {
 	ran, err := adapt.Run(hold.Context(), l, func(context.Context) error { return nil }, holdfast.Wait(0))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 	require.False(t, ran)
+	require.NotContains(t, err.Error(), "this code path")
 	_, err = adapt.Lock(hold.Context(), l, holdfast.Wait(0))
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
+	require.NotContains(t, err.Error(), "this code path")
+	_, err = l.Lock(t.Context(), holdfast.Wait(0)) // the control
+	require.ErrorContains(t, err, "this code path")
 
 	again, err := l.Lock(hold.Context(), holdfast.Wait(0)) // the control
 	require.NoError(t, err)

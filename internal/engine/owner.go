@@ -22,6 +22,8 @@ type owner struct {
 	// fewGrants is in more.
 	grants []*grant
 	more   map[lockKey]*grant
+	// chosen says that the caller chose this owner by [WithOwner], and so knows of owners. Set once.
+	chosen bool
 
 	// Room for one id and one grant, which is all that nearly every owner has: so the two lists cost
 	// no allocation.
@@ -63,7 +65,9 @@ func WithOwner(ctx context.Context) context.Context {
 	if ctx == nil {
 		ctx = context.Background()
 	}
-	return context.WithValue(ctx, ownerKey{}, newOwner())
+	o := newOwner()
+	o.chosen = true
+	return context.WithValue(ctx, ownerKey{}, o)
 }
 
 // HasOwner reports whether a context carries an owner.
@@ -77,7 +81,7 @@ func Owned(ctx context.Context) context.Context {
 	if _, ok := ctx.Value(ownerKey{}).(*owner); ok {
 		return ctx
 	}
-	return WithOwner(ctx)
+	return context.WithValue(ctx, ownerKey{}, newOwner())
 }
 
 // ownerOf returns the owner that the acquisition's context carries, or a new one that will use its

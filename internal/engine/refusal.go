@@ -77,7 +77,8 @@ func (a *Acquisition) waitError(cause error) error {
 	if !said.At.IsZero() {
 		age = time.Since(said.At)
 	}
-	return &notAcquired{said, age, cause, failure, own}
+	by, ok := a.ctx.Value(ownerKey{}).(*owner)
+	return &notAcquired{said, age, cause, failure, own, ok && by.chosen}
 }
 
 // inFront is the grant of this client that has the lock and the front place of the local queue, and its owner's
@@ -116,6 +117,7 @@ type notAcquired struct {
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
 	own     *Lock         // that was asked for, if the owner is of the same client: for a hint; else nil
+	chosen  bool          // the caller chose its owner, and needs no hint that it may be another one
 }
 
 // Error reads like `not acquired: waited as long as Wait allows; held by <owner>, whose lease has
@@ -138,17 +140,23 @@ func (r *notAcquired) Error() string {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)
 	}
 	if r.own != nil {
-		add("%s", r.own.hintFor(r.Owner))
+		if hint := r.own.hintFor(r.Owner, r.chosen); hint != "" {
+			add("%s", hint)
+		}
 	}
 	return text
 }
 
-// hintFor is for the caller who waited for an owner of its own client.
-func (b *Lock) hintFor(owner string) string {
+// hintFor is for the caller who waited for an owner of its own client. It is empty if the caller chose its owner, as
+// adapters do, so that it is not the other one by mistake.
+func (b *Lock) hintFor(owner string, chosen bool) string {
 	l := waitwatch.Lock{Key: b.Key, NoReentry: b.traits.NoReentry, NoUpgrade: b.upgradeError() != nil}
 	holder := b.Key
 	if kind, side := b.Client.dogs.kindOf(b.Key.Name, owner); kind != "" {
 		holder.Kind, holder.Side = kind, side
+	}
+	if chosen && holder == b.Key {
+		return ""
 	}
 	return l.HintFor(holder)
 }

@@ -95,8 +95,10 @@ func (s *Replicated) tooFew(ctx context.Context, node *redis.Client, n int64) er
 	info, _ := node.Info(ctx, "replication").Result() // INFO may not be permitted
 	if _, rest, ok := strings.Cut(info, "connected_slaves:"); ok {
 		if _, err := fmt.Sscan(rest, &has); err == nil && has < s.want.N {
-			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had: ask for fewer replicas, or repair them",
-				has)
+			hint = fmt.Sprintf("; the server has %d, so the lock cannot be had; ask for %d, or repair the other replicas", has, has)
+			if has == 0 {
+				hint = "; the server has none, so the lock cannot be had; leave the option out, or repair the replicas"
+			}
 		}
 	}
 	if hint == "" && s.want.OnDisk {

@@ -370,10 +370,10 @@ func (u *undoer) report(due []*undo, failed int, given []*undo) {
 	case left > 0:
 		u.home.NoteUnreleased(left, errs.Both(errs.ErrUnavailable, errs.Both(errs.ErrUncertain, u.why)))
 	case len(given) > 0:
-		log.Warn("could not give back locks that may still stand at the server; their leases end them", "locks", len(given))
+		log.Warn("could not release locks that the server may still have; their leases end them", "locks", len(given))
 	}
 	if failed > len(given) && one.pause >= LastBackoff { // the first pauses are short, and often enough
-		log.Info("cannot give back locks that may still stand at the server; trying again", "locks", failed-len(given),
+		log.Info("cannot release locks that the server may still have; trying again", "locks", failed-len(given),
 			"pause", one.pause)
 	}
 }
