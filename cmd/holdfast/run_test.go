@@ -169,7 +169,7 @@ func TestRunNameOfSomethingElse(t *testing.T) {
 		p := command(t, srv, "run", "--name", t.Name(), "--wait", wait, "--", "echo", "ran")
 		require.Equal(t, exitHoldfast, p.end())
 		require.Empty(t, p.stdout.String())
-		require.Contains(t, p.stderr.String(), "the key "+t.Name()+" has no time to live, and holds what is no lock owner")
+		require.Contains(t, p.stderr.String(), "the key "+t.Name()+" has no time to live, and its field \"colour\" is not a lock owner")
 		require.Contains(t, p.stderr.String(), "choose another name")
 	}
 	require.Equal(t, "red", rdb.HGet(t.Context(), t.Name(), "colour").Val())

@@ -145,6 +145,22 @@ func IsOutage(err error) bool {
 	return true
 }
 
+// oneOf says that one of these keys has the wrong type. A list that is too long to read is left to the command line.
+func oneOf(others []string) string {
+	const long = 5
+	last := len(others) - 1
+	for i := range others {
+		others[i] = printable.Name(others[i])
+	}
+	switch {
+	case last >= long:
+		return `another of its keys has the wrong type, and "holdfast inspect" says which`
+	case last > 0:
+		return strings.Join(others[:last], ", ") + " or " + others[last] + " has the wrong type"
+	}
+	return others[0] + " has the wrong type"
+}
+
 // Explain adds to an error of Redis which key of the lock it is about, and what to do. what is what the name should be
 // the key of, such as [ALock], and others are the keys that belong to it. The server does not say which of them has the
 // wrong type; it is the name almost always.
@@ -156,15 +172,7 @@ func Explain(err error, name, what string, others ...string) error {
 		} else {
 			what += "; choose another name"
 		}
-		last := len(others) - 1
-		for i := range others {
-			others[i] = printable.Name(others[i])
-		}
-		belong := strings.Join(others[:last], ", ")
-		if last > 0 {
-			belong += " or "
-		}
-		return errs.Both(fmt.Errorf("the key %s is not %s; if it is one, %s has the wrong type", printable.Name(name), what, belong+others[last]), err)
+		return errs.Both(fmt.Errorf("the key %s is not %s; if it is one, %s", printable.Name(name), what, oneOf(others)), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at the key
 		return errs.Reworded(strings.TrimPrefix(err.Error(), "HOLDFAST ")+"; choose another name", err)
 	case lua.IsError(err, "HOLDFAST the token key"):
