@@ -149,7 +149,7 @@ func unanswered(err error) error {
 // send sends a question to a master, in a goroutine of the home client, and passes the answer to
 // onAnswer. An error says why no answer will come; onAnswer is then not called. A question that grants is
 // not sent if the lock is being given back when its turn comes: its caller has left, and the next
-// caller would wait for it.
+// caller would wait for it. A silent master is then asked something else, which nobody waits for.
 func (b *ballot) send(ctx context.Context, i int, what question, onAnswer func(answer)) error {
 	v := b.q.voters[i]
 	if v.client.Context().Err() != nil {
@@ -173,14 +173,19 @@ func (b *ballot) send(ctx context.Context, i int, what question, onAnswer func(a
 	before, done := v.sequence.enter()
 	ctx = remote.Detach(ctx)
 	b.q.base.Client.Tasks().Often(func() {
-		defer close(done)
 		v.wait(before, b.patience)
 		if what.grants && b.releasing() {
 			b.unsent(i)
-			v.Unsent(silent)
+			close(done)
+			if silent {
+				v.probe(ctx, b.patience)
+			} else {
+				v.Unsent()
+			}
 			onAnswer(answer{err: errs.ErrReleased, unsent: true})
 			return
 		}
+		defer close(done)
 		a, repeats := b.attempt(ctx, v, what), 0
 		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.releasing() {
 			a, repeats = b.attempt(ctx, v, what), 1 // at once, because the clock is known now
@@ -243,6 +248,14 @@ func (b *ballot) attempt(ctx context.Context, v *voter, what question) (a answer
 		k.Saw(a.sent, a.reply.Vote().Time)
 	}
 	return a
+}
+
+// probe asks a silent master whether it is back. If the answer does not come, the next probe goes out
+// by another connection, so it is not waited for much longer than a connection may take.
+func (v *voter) probe(ctx context.Context, patience time.Duration) {
+	ctx, cancel := v.client.Server().Within(ctx, max(patience, remote.LeastDial))
+	defer cancel()
+	v.Probe(ctx)
 }
 
 // mayGrant notes that a command that may grant the lock is about to be sent. It reports false, and

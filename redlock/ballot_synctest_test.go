@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"context"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
@@ -17,6 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -24,7 +27,12 @@ import (
 
 // ballotOfOne is a ballot at a master that nobody reaches.
 func ballotOfOne(t *testing.T) (*ballot, *voter) {
-	c, err := engine.New(redistest.NewClient(t, "127.0.0.1:1"), nil)
+	return ballotAt(t, redistest.NewClient(t, "127.0.0.1:1"))
+}
+
+// ballotAt is a ballot at one master.
+func ballotAt(t *testing.T, rdb *redis.Client) (*ballot, *voter) {
+	c, err := engine.New(rdb, nil)
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
 	v := &voter{Master: asMaster(c), client: c}
@@ -57,6 +65,51 @@ func TestVoteOfOneWhoHasLeft(t *testing.T) {
 	require.True(t, a.unsent)
 	require.Zero(t, b.votes[0].out, "there is nothing to give back")
 	require.Zero(t, v.Silence())
+}
+
+// findsOut has a caller leave before a vote is sent to a master that was silent, and reports whether
+// the master is known to answer then.
+func findsOut(t *testing.T) bool {
+	for {
+		b, v := ballotAt(t, redistest.Shared(t).Client(t))
+		b.patience = 100 * time.Millisecond
+		_, silent := v.Begin(b.patience)
+		require.False(t, silent)
+		v.End(errors.New("no answer"))
+		require.Eventually(t, func() bool { return v.Silence() > b.patience }, 10*time.Second, time.Millisecond)
+		_, before := v.sequence.enter()
+		sent := false
+		call := func(int64) lua.Call {
+			sent = true // the test was held up for as long as the vote waits for its turn
+			return lua.Renew.Call("a", "b", "c", 1, 1)
+		}
+		var noAnswer *timeoutError
+		require.ErrorAs(t, b.send(t.Context(), 0, question{call: call, grants: true}, nil), &noAnswer)
+		b.mu.Lock()
+		b.over = true
+		b.mu.Unlock()
+		close(before)
+		require.NoError(t, b.q.base.Client.Tasks().Wait(t.Context()))
+		if sent {
+			continue
+		}
+		require.Zero(t, b.votes[0].out, "there is nothing to give back")
+		answers := v.Silence() == 0
+		send, _ := v.Begin(b.patience)
+		require.True(t, send, "nothing is under way")
+		v.End(nil)
+		return answers
+	}
+}
+
+// TestSilentMasterIsAskedForOneWhoHasLeft: one question at a time may go to a silent master. If callers leave before
+// that is sent, it is asked all the same whether it is back.
+func TestSilentMasterIsAskedForOneWhoHasLeft(t *testing.T) {
+	require.True(t, findsOut(t))
+
+	// The control.
+	t.Cleanup(defence.FindOut.Without(t))
+	require.False(t, findsOut(t))
 }
 
 // Something else than a lock at one master, which may be the only one that was asked, is not taken

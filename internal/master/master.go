@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Master is one server, as a go-redis client reaches it. Make it with [New], once for a client. It
@@ -79,7 +81,8 @@ func (dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 // Begin notes that a question is about to be sent. silent says that earlier ones have had no answer
 // for longer than patience, so it is of no use to wait for this one; send, whether to send it all
 // the same: one at a time is enough to find out that the server is back. After send, [Master.End]
-// has to be called.
+// has to be called. For a question that is not sent after all, call [Master.Probe] in its place if
+// silent was true, and [Master.Unsent] if it was not.
 func (m *Master) Begin(patience time.Duration) (send, silent bool) {
 	now := time.Since(epoch)
 	since := time.Duration(m.silent.Load())
@@ -108,11 +111,22 @@ func (m *Master) End(failure error) {
 }
 
 // Unsent ends a question in place of [Master.End] that was not sent after all, which says nothing of
-// the server. silent is what [Master.Begin] said.
-func (m *Master) Unsent(silent bool) {
-	if m.out.Add(-1) == 0 && !silent {
+// the server. It is for a server that was not silent when the question began.
+func (m *Master) Unsent() {
+	if m.out.Add(-1) == 0 {
 		m.silent.Store(0)
 	}
+}
+
+// Probe asks a silent server something that changes nothing, in place of a question that is not sent
+// after all. [Master.Begin] allows one question at a time. If callers left before each of these was
+// sent, nothing would find out that the server is back.
+func (m *Master) Probe(ctx context.Context) {
+	_, err := m.info(ctx)
+	if errs.IsReply(err) {
+		err = nil
+	}
+	m.End(err)
 }
 
 // Took notes how long an answer took.

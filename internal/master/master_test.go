@@ -111,6 +111,33 @@ func TestSilence(t *testing.T) {
 	m.End(nil)
 }
 
+// TestProbe: a probe that is answered ends the silence, and so does one that the server refuses.
+func TestProbe(t *testing.T) {
+	srv := redistest.Start(t)
+	stranger := func(o *redis.Options) { o.Username, o.Password = "nobody", "wrong" }
+	for name, c := range map[string]struct {
+		rdb     *redis.Client
+		answers bool
+	}{
+		"answers": {srv.Client(t), true},
+		"refuses": {srv.Client(t, stranger), true},
+		"is gone": {redistest.NewClient(t, "127.0.0.1:1"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := New(c.rdb)
+			send, _ := m.Begin(time.Hour)
+			require.True(t, send)
+			require.Eventually(t, func() bool { return m.Silence() > 0 }, time.Second, time.Microsecond)
+			m.Probe(t.Context())
+			require.Equal(t, c.answers, m.Silence() == 0)
+			require.Equal(t, c.answers, m.Failure() == nil)
+			send, _ = m.Begin(time.Nanosecond)
+			require.True(t, send, "nothing is under way")
+			m.End(nil)
+		})
+	}
+}
+
 func TestParse(t *testing.T) {
 	id, age, err := parse("# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:12\r\nuptime_in_days:0\r\n")
 	require.NoError(t, err)

@@ -112,6 +112,7 @@ var (
 	Quiet       Switch // and that is announced to nobody
 	LastWord    Switch // a refusal by the master that is asked first is not the last word
 	Undisturbed Switch // a caller who asks once takes no votes of an election under way
+	FindOut     Switch // a silent master is asked whether it is back although the caller has left
 	Remember    Switch // who was refused a lock a moment ago asks one master first
 	Listeners   Switch // a majority is asked who waits for a lock that is handed off, not one master
 	Tell        Switch // a majority is told of a token that the others do not have

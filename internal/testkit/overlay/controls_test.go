@@ -85,6 +85,7 @@ var controls = map[string]string{
 	"Withdraw":    "redlock.TestLostHoldLeavesNothing",
 	"Quiet":       "redlock.TestWaiterDoesNotWakeItselfControl",
 	"LastWord":    "redlock.TestTakenAtOneMaster",
+	"FindOut":     "redlock.TestSilentMasterIsAskedForOneWhoHasLeft",
 	"Remember":    "redlock.TestRefusedIsRemembered",
 	"Undisturbed": "redlock.TestOnceDoesNotDisturb",
 	"Listeners":   "redlock.TestWhoIsCutOffIsSeenControl",

@@ -130,6 +130,8 @@ internal/fair/waitlists.go
 	Poll: len(l.waiters) == 0« || OFF» {
 	Refresh: if all« && !OFF» {
 	Refresh: func (l *waitlist) probe(now time.Time) []Waiting {« if OFF { return nil }»
+internal/master/master.go
+	FindOut: func (m *Master) Probe(ctx context.Context) {« if OFF { m.out.Add(-1); return }»
 internal/notify/log.go
 	AsyncLog: func (h *handler) Handle(_ context.Context, r slog.Record) error {« if OFF { return deliver(h.to, r) }»
 internal/notify/notify.go
