@@ -112,6 +112,37 @@ func TestSilentMasterIsAskedForOneWhoHasLeft(t *testing.T) {
 	require.False(t, findsOut(t))
 }
 
+// TestLooksAgainWhenAMajorityIsFree: a refused lock is asked for when so many masters have ended its
+// lease that they are a majority.
+func TestLooksAgainWhenAMajorityIsFree(t *testing.T) {
+	held := func(millis int64) answer { return answer{reply: lua.NewReply(lua.Denied, millis, "a:h1", "5")} }
+	granted := answer{counts: true, reply: lua.NewReply(lua.Done, "6", int64(0), "5", "9")}
+	free, unknown := answer{reply: lua.NewReply(lua.Gone)}, answer{err: errWaiting}
+	for name, c := range map[string]struct {
+		answers []answer
+		free    time.Duration
+	}{
+		"all hold it":                   {[]answer{held(400), held(100), held(200)}, 200 * time.Millisecond},
+		"one has granted it":            {[]answer{held(400), granted, held(200)}, 200 * time.Millisecond},
+		"one is free":                   {[]answer{held(400), free, held(200)}, 200 * time.Millisecond},
+		"one does not answer":           {[]answer{held(400), unknown, held(200)}, 400 * time.Millisecond},
+		"one holds it without an end":   {[]answer{held(400), held(-1), held(200)}, 400 * time.Millisecond},
+		"two hold it without an end":    {[]answer{held(-1), held(-1), held(200)}, -1},
+		"its lease ends in this moment": {[]answer{held(0), held(0), held(200)}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &election{ballot: closedBallot(t)}
+			p := &tally{answers: c.answers}
+			require.Equal(t, c.free, p.untilFree(e.q.need))
+			if again := e.defeat(p); c.free >= 0 {
+				require.Equal(t, c.free+2*time.Millisecond, again)
+			} else {
+				require.GreaterOrEqual(t, again, maxLook/2)
+			}
+		})
+	}
+}
+
 // Something else than a lock at one master, which may be the only one that was asked, is not taken
 // for the word of a majority.
 func TestMistakeOfAMinority(t *testing.T) {
@@ -195,7 +226,7 @@ func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
 		left := remote.Remaining(millis)
 		require.Equal(t, millis < 0, left < 0, "%d", millis)
 		for range 10 {
-			d := remote.Spread(lookAgain(left))
+			d := lookAgain(left)
 			require.Positive(t, d, "%d", millis)
 			require.LessOrEqual(t, d, maxLook, "%d", millis)
 		}

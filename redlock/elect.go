@@ -322,12 +322,34 @@ const (
 	joinAfter = 100 * time.Millisecond
 )
 
-// lookAgain is when to ask for a lock again if so much of its lease is left at one master.
+// lookAgain is when to ask for a lock again whose lease ends in so long; -1: at no known time. It is
+// when the lease has ended, and sooner if it is long. (The waiters of all processes then ask at one
+// moment, as after a release. They ask the lead first, so they do not split the votes.)
 func lookAgain(left time.Duration) time.Duration {
+	look := remote.Spread(maxLook)
 	if left < 0 {
-		return maxLook
+		return look
 	}
-	return min(2*left+2*time.Millisecond, maxLook) // spread shortens it to half of that at most
+	return min(min(left, maxLook)+2*time.Millisecond, look)
+}
+
+// untilFree is when a majority of the masters is free if nothing is renewed or released; -1 if that
+// is not known.
+func (p *tally) untilFree(need int) time.Duration {
+	var ends []time.Duration
+	for i := range p.answers {
+		if a := &p.answers[i]; a.refuses() {
+			if left := remote.Remaining(a.reply.Vote().Millis); left >= 0 {
+				ends = append(ends, left)
+			}
+		}
+	}
+	missing := max(need-p.votes(), 1)
+	if len(ends) < missing {
+		return -1
+	}
+	slices.Sort(ends)
+	return ends[missing-1]
 }
 
 // soon is when to try again if no owner seems to have the lock yet.
@@ -337,12 +359,6 @@ func (e *election) soon() time.Duration {
 
 // defeat is when to try again after an election that another owner has won, or no owner.
 func (e *election) defeat(p *tally) time.Duration {
-	left := maxLook
-	for i := range p.answers {
-		if a := &p.answers[i]; a.refuses() {
-			left = min(left, lookAgain(remote.Remaining(a.reply.Vote().Millis)))
-		}
-	}
 	list := p.rivals()
 	holder := slices.IndexFunc(list, func(r rival) bool { return r.masters >= e.q.need })
 	if holder < 0 {
@@ -353,5 +369,5 @@ func (e *election) defeat(p *tally) time.Duration {
 		return e.soon()
 	}
 	e.by = list[holder]
-	return remote.Spread(left)
+	return lookAgain(p.untilFree(e.q.need))
 }
