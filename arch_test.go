@@ -152,8 +152,7 @@ func ofScripts(dir string) bool {
 	return dir == "internal/testkit/mutant" || strings.HasPrefix(dir, "internal/testkit/model/")
 }
 
-// ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it
-// listens and renews itself.
+// ownBackend reports whether the kind in dir has an idea of its own of what a server is: then it listens and renews itself.
 func ownBackend(dir string) bool { return dir == "redlock" }
 
 // external are the modules that the library may import, and why.
@@ -288,8 +287,7 @@ func TestImportsGoDownwards(t *testing.T) {
 	}
 }
 
-// The control: the rules do refuse, each for its reason, and allow what there is. "a>b" is that package a
-// imports package b.
+// The control: the rules do refuse, each for its reason, and allow what there is. "a>b" is that package a imports package b.
 func TestTheRulesRefuseAndAllow(t *testing.T) {
 	for why, edges := range map[string]string{
 		"understood and tested alone": "lua>pubsub watchdog>lua",
@@ -392,8 +390,7 @@ func TestEachPackageWithTestsLooksForLeaks(t *testing.T) {
 	}
 }
 
-// leakChecks counts the calls of leak.Main or redistest.Main (in redistest itself: Main) in functions
-// TestMain.
+// leakChecks counts the calls of leak.Main or redistest.Main (in redistest itself: Main) in functions TestMain.
 func leakChecks(f *ast.File) (n int) {
 	ast.Inspect(f, func(node ast.Node) bool {
 		switch node := node.(type) {
@@ -439,9 +436,8 @@ func TestWhatUsersInstallHasNoReplace(t *testing.T) {
 	}
 }
 
-// TestModelsAreComputations: the models start no goroutine and share nothing, because scripts/test.sh
-// leaves the race detector out of their packages. Their tests may run side by side: each scenario is
-// a value of its own.
+// TestModelsAreComputations: the models start no goroutine and share nothing, because scripts/test.sh leaves the race detector
+// out of their packages. Their tests may run side by side: each scenario is a value of its own.
 func TestModelsAreComputations(t *testing.T) {
 	found := 0
 	for _, s := range sources(t) {

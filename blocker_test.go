@@ -55,9 +55,8 @@ func keptOut(t *testing.T, l holdfast.Locker, says ...string) {
 	require.ErrorContains(t, wait, waited)
 }
 
-// TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and
-// for how long still. Who is kept out by its own client gets a hint, because it may have the lock
-// already and ask under another context than the hold's.
+// TestRefusalSaysWho: who is kept out by another client is told by whom, as it stands in Redis, and for how long still. Who is
+// kept out by its own client gets a hint, because it may have the lock already and ask under another context than the hold's.
 func TestRefusalSaysWho(t *testing.T) {
 	for kind, of := range everyKind {
 		t.Run(kind, func(t *testing.T) {
@@ -167,8 +166,7 @@ func TestRefusalOfPermits(t *testing.T) {
 	}
 }
 
-// refused demands that nobody waits for what will not end, and that State does not call it an
-// owner.
+// refused demands that nobody waits for what will not end, and that State does not call it an owner.
 func refused(t *testing.T, l holdfast.Locker, says ...string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
@@ -243,8 +241,7 @@ func TestForeignHash(t *testing.T) {
 	}
 }
 
-// TestForeignHashAtAMinority: a quorum lock does not need the masters that hold something else,
-// whichever is asked first.
+// TestForeignHashAtAMinority: a quorum lock does not need the masters that hold something else, whichever is asked first.
 func TestForeignHashAtAMinority(t *testing.T) {
 	var mine, others []*holdfast.Client
 	var rdbs []*redis.Client
@@ -287,8 +284,7 @@ func once(t *testing.T, l holdfast.Locker) error {
 	return holdfast.Do(t.Context(), l, func(context.Context) error { return nil })
 }
 
-// TestRefusalWithoutPermission: a user who may not read the hash is kept out as any other, and only
-// not told by whom.
+// TestRefusalWithoutPermission: a user who may not read the hash is kept out as any other, and only not told by whom.
 func TestRefusalWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	admin := srv.Client(t)

@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// The public API that users' code compiles against. A change that does not compile here breaks
-// them.
+// The public API that users' code compiles against. A change that does not compile here breaks them.
 var (
 	_ func(redis.UniversalClient, *holdfast.Options) (*holdfast.Client, error) = holdfast.New
 	_ func(*holdfast.Client) string                                            = (*holdfast.Client).ID
@@ -98,8 +97,7 @@ func unreachable(t *testing.T) (*redis.Client, *atomic.Int64) {
 	return rdb, &dials
 }
 
-// fault is what is wrong with a duration of an argument: its name, and the remedy that the error
-// must give; empty if nothing.
+// fault is what is wrong with a duration of an argument: its name, and the remedy that the error must give; empty if nothing.
 type fault struct{ field, remedy string }
 
 func faultOfLease(field string, d time.Duration) *fault {

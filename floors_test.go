@@ -21,9 +21,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// floors is the order of the files of internal/engine, from the top down. A file uses what those on
-// lower floors declare, and nothing of those beside it or above. Methods and fields belong to the
-// file that they are written in.
+// floors is the order of the files of internal/engine, from the top down. A file uses what those on lower floors declare, and
+// nothing of those beside it or above. Methods and fields belong to the file that they are written in.
 //
 // A file that needs something from above names it as an interface, as Hold does with holdOwner and ServerLease
 // with holder; or what is needed belongs further down, in a file of its own.

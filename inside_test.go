@@ -82,8 +82,7 @@ func same(t *testing.T, outside, inside reflect.Value) {
 	}
 }
 
-// TestInside: every field of the options and of the observer reaches the engine, and what is nil stays
-// nil.
+// TestInside: every field of the options and of the observer reaches the engine, and what is nil stays nil.
 func TestInside(t *testing.T) {
 	var o Options
 	filled(t, reflect.ValueOf(&o).Elem())

@@ -40,8 +40,7 @@ func readDoc(t *testing.T, path string) string {
 	return string(text)
 }
 
-// TestDocumentExamplesAreTested: the documents' Go code stands, line by line and in this order, in
-// examples that are run.
+// TestDocumentExamplesAreTested: the documents' Go code stands, line by line and in this order, in examples that are run.
 func TestDocumentExamplesAreTested(t *testing.T) {
 	for doc, files := range examples {
 		text := readDoc(t, doc)
@@ -134,8 +133,7 @@ func anchors(doc string) (list []string) {
 	return list
 }
 
-// TestSettingsAreDocumented: docs/settings.md has a heading for each field of Options and each
-// Option.
+// TestSettingsAreDocumented: docs/settings.md has a heading for each field of Options and each Option.
 func TestSettingsAreDocumented(t *testing.T) {
 	headings := map[string]bool{}
 	for _, heading := range regexp.MustCompile("(?m)^### (.*)$").FindAllStringSubmatch(readDoc(t, "docs/settings.md"),

@@ -157,9 +157,8 @@ func sleeps(f *ast.File) (found []string) {
 	return found
 }
 
-// wallReadings are the methods of a time.Time that read the wall clock in it. All else
-// (differences, timers, what is before what) goes by the monotonic one, as long as the time comes
-// from time.Now.
+// wallReadings are the methods of a time.Time that read the wall clock in it. All else (differences, timers, what is before
+// what) goes by the monotonic one, as long as the time comes from time.Now.
 var wallReadings = []string{
 	"Unix", "UnixMilli", "UnixMicro", "UnixNano", "Format", "AppendFormat", "Date", "Clock", "Nanosecond",
 }

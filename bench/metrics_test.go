@@ -23,8 +23,7 @@ func TestJain(t *testing.T) {
 	require.Zero(t, jain([]float64{0, 0}))
 }
 
-// counted is a result of goroutines that each waited 1, 2, ... n milliseconds, and handed over
-// after 10 µs.
+// counted is a result of goroutines that each waited 1, 2, ... n milliseconds, and handed over after 10 µs.
 func counted(t *testing.T, process, n int, grants ...int) *result {
 	win := window{0, 1e12}
 	var tallies []*tally
@@ -257,8 +256,7 @@ func TestTheExitCode(t *testing.T) {
 	}
 }
 
-// TestMain makes workers of this binary as main does of the program, with two locks more, which do
-// not lock.
+// TestMain makes workers of this binary as main does of the program, with two locks more, which do not lock.
 func TestMain(m *testing.M) {
 	contenders = append(contenders, contender{name: "broken", group: own, open: openBroken},
 		contender{name: "minority", group: own, open: openMinority, needs: needMasters},

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// testBench measures for a moment, on the shared server, with workers that are processes of this
-// test binary.
+// testBench measures for a moment, on the shared server, with workers that are processes of this test binary.
 func testBench(t *testing.T) *bench {
 	self, err := os.Executable()
 	require.NoError(t, err)
@@ -143,8 +142,7 @@ func withMasters(t *testing.T, b *bench) {
 	b.masters = addrs
 }
 
-// The control: a quorum of less than a majority is found out, where the same with a majority lets
-// nobody in.
+// The control: a quorum of less than a majority is found out, where the same with a majority lets nobody in.
 func TestAMinorityIsFoundOut(t *testing.T) {
 	b := testBench(t)
 	b.Time = time.Second
@@ -194,8 +192,7 @@ func TestAKilledHolderIsFollowed(t *testing.T) {
 	}
 }
 
-// The control: the waiter of a lock whose lease ends before its holder is killed is not taken for
-// fast.
+// The control: the waiter of a lock whose lease ends before its holder is killed is not taken for fast.
 func TestATakeoverBeforeTheCrashIsAFailure(t *testing.T) {
 	b := testBench(t)
 	s, c := pick(t, "crash", "floor")
@@ -250,8 +247,7 @@ func worked(got sample) bool {
 	return got.Metrics[metricRate] > 0 && (got.Scenario != "writer" || got.Metrics[metricReads] > 0)
 }
 
-// readers, a writer, permits and leaders are measured as what they are, and so are those beside
-// them.
+// readers, a writer, permits and leaders are measured as what they are, and so are those beside them.
 func TestEachKindIsMeasured(t *testing.T) {
 	b := testBench(t)
 	for name, contenders := range map[string][]string{
@@ -282,8 +278,7 @@ func TestEachKindIsMeasured(t *testing.T) {
 	}
 }
 
-// The control: what lets a writer in among readers, or more in than there are permits, is found
-// out.
+// The control: what lets a writer in among readers, or more in than there are permits, is found out.
 func TestBrokenKindsAreFoundOut(t *testing.T) {
 	b := testBench(t)
 	for _, name := range []string{"writer", "semaphore"} {
@@ -315,8 +310,7 @@ func TestALatchIsMeasured(t *testing.T) {
 	require.Contains(t, got.Error, "before the last count-down")
 }
 
-// Candidates who wait are no more work than waiters of a fair lock; that is for a full run to say.
-// Here both are counted.
+// Candidates who wait are no more work than waiters of a fair lock; that is for a full run to say. Here both are counted.
 func TestIdleCandidatesAreCounted(t *testing.T) {
 	b := testBench(t)
 	for _, contender := range []string{"election", "fairlock"} {

@@ -28,8 +28,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// step is the time between two scrapes, as Prometheus would have stored them. The run takes less, so
-// that the test does.
+// step is the time between two scrapes, as Prometheus would have stored them. The run takes less, so that the test does.
 const step = 30 * time.Second
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)

@@ -83,9 +83,8 @@ func TestPlots(t *testing.T) {
 	}
 }
 
-// minute is a minute of a service with ten goroutines and three names of locks, and a report that takes
-// all the time. Redis stands still for three seconds from the 20th on; the report's lock is deleted
-// at 45.
+// minute is a minute of a service with ten goroutines and three names of locks, and a report that takes all the time. Redis
+// stands still for three seconds from the 20th on; the report's lock is deleted at 45.
 func minute(t *testing.T) (r *run, from, to time.Time) {
 	r = &run{memory: newMemory()}
 	server := redistest.Start(t)
@@ -136,8 +135,7 @@ const (
 
 var colours = []string{"#1f77b4", "#d62728", "#2ca02c", "#ff7f0e", "#9467bd", "#8c564b", "#17becf", "#7f7f7f"}
 
-// draw makes a picture of the lines of a query: a step is a sample, and gaps are left where there is
-// none.
+// draw makes a picture of the lines of a query: a step is a sample, and gaps are left where there is none.
 func draw(title string, m promql.Matrix) string {
 	first, last, most := int64(math.MaxInt64), int64(0), 0.0
 	for _, s := range m {

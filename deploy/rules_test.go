@@ -182,8 +182,7 @@ func TestAlerts(t *testing.T) {
 	require.ElementsMatch(t, names, slices.Collect(maps.Keys(silent)), "and is silent in some test")
 }
 
-// The control: what is judged is the rule. With a wrong threshold, a wrong time or a renamed metric its
-// tests fail.
+// The control: what is judged is the rule. With a wrong threshold, a wrong time or a renamed metric its tests fail.
 func TestAlertsAreToldFromWrongOnes(t *testing.T) {
 	for _, change := range []func(*rule){
 		func(r *rule) { r.Expr = strings.ReplaceAll(r.Expr, "holdfast_", "holdslow_") },

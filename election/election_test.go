@@ -75,9 +75,8 @@ func TestOrder(t *testing.T) {
 	unlock(t, last)
 }
 
-// TestSuccession: what follows a resignation is a message, and one script by which the successor
-// announces itself. It does not ask for the lock, unless the message overtook the answer that made
-// it a candidate, as on a busy machine.
+// TestSuccession: what follows a resignation is a message, and one script by which the successor announces itself. It does not
+// ask for the lock, unless the message overtook the answer that made it a candidate, as on a busy machine.
 func TestSuccession(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
@@ -316,8 +315,7 @@ func TestTokensGoBack(t *testing.T) {
 	require.False(t, e.IsLeader())
 }
 
-// TestFullServer: the server's memory is full when Run campaigns. It campaigns again, and leads when
-// there is room.
+// TestFullServer: the server's memory is full when Run campaigns. It campaigns again, and leads when there is room.
 func TestFullServer(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	logged := make(kindtest.Lines, 1)

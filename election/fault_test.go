@@ -43,8 +43,7 @@ func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook
 	return b
 }
 
-// TestAnnouncementMeetsFaults: the announcement, or its answer, is lost. It is repeated, and observers
-// are told of one leader.
+// TestAnnouncementMeetsFaults: the announcement, or its answer, is lost. It is repeated, and observers are told of one leader.
 func TestAnnouncementMeetsFaults(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		b := newBooth(t, nil, nil)
@@ -191,8 +190,7 @@ func TestDeafLeader(t *testing.T) {
 	})
 }
 
-// campaignsBesideItself reports whether the process of a deaf leader is a candidate again while its
-// function is at work.
+// campaignsBesideItself reports whether the process of a deaf leader is a candidate again while its function is at work.
 func campaignsBesideItself(t *testing.T) (beside bool) {
 	b := newBooth(t, &holdfast.Options{Lease: 3 * time.Second}, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -51,8 +51,7 @@ func TestLeaseEnds(t *testing.T) {
 	require.False(t, ends(t, time.Second), "control")
 }
 
-// TestObserverInAnOutage: an observer is told once in each outage that Redis does not answer, and goes on when
-// it does.
+// TestObserverInAnOutage: an observer is told once in each outage that Redis does not answer, and goes on when it does.
 func TestObserverInAnOutage(t *testing.T) {
 	b := newBooth(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond}, forLong)
 	h := lead(t, b.other, "first")
@@ -174,8 +173,7 @@ func TestAMessageIsLost(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestTheAnnouncementIsLost: Redis loses the announcement, and not the lock. The leader's next renewal
-// writes it again.
+// TestTheAnnouncementIsLost: Redis loses the announcement, and not the lock. The leader's next renewal writes it again.
 func TestTheAnnouncementIsLost(t *testing.T) {
 	b := newBooth(t, nil, &holdfast.Options{Lease: 3 * time.Second})
 	h := lead(t, b.other, "a leader\n")

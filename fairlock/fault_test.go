@@ -23,8 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and
-// others around it.
+// line is a lock that is held by somebody who meets no faults, with waiters behind a proxy and others around it.
 type line struct {
 	*testing.T
 	rdb    *redis.Client // around the proxy
@@ -39,8 +38,7 @@ func newLine(t *testing.T) *line {
 	client, proxy := kindtest.Behind(t, srv.Addr(), 200*time.Millisecond)
 	l := &line{T: t, rdb: srv.Client(t), proxy: proxy}
 	l.faulty, l.other = fairlock.New(newClient(t, client, nil), "line"), fairlock.New(newClient(t, l.rdb, nil), "line")
-	// Scripts are known to the server from here on, and the mailbox of the faulty client is
-	// subscribed and lingers.
+	// Scripts are known to the server from here on, and the mailbox of the faulty client is subscribed and lingers.
 	h := lock(t, l.other)
 	w := wait(t.Context(), t, l.rdb, l.faulty)
 	unlock(t, h)
@@ -157,8 +155,7 @@ func TestLeaveInASilentTime(t *testing.T) {
 	lost := proxy.On(script(lua.FairRelease), 0, faultproxy.DropRequest)
 	cancel()
 	require.ErrorIs(t, w.Err(), context.Canceled)
-	// Pauses double from 5 ms to 1 s: when so many were lost, the lease has ended, and what may be
-	// executed late is refused.
+	// Pauses double from 5 ms to 1 s: when so many were lost, the lease has ended, and what may be executed late is refused.
 	eventually(t, "it goes on", func() bool { return lost.Count() >= 9 })
 	require.Len(t, queued(t, rdb, "silent"), 1)
 	proxy.Clear()
@@ -166,8 +163,7 @@ func TestLeaveInASilentTime(t *testing.T) {
 	unlock(t, held)
 }
 
-// TestClusterNodeHangs: a client waits at two masters, of which one does not answer. It looks after
-// its place at the other one.
+// TestClusterNodeHangs: a client waits at two masters, of which one does not answer. It looks after its place at the other one.
 func TestClusterNodeHangs(t *testing.T) {
 	level.ForAll(t)
 	c := redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no"))
@@ -415,8 +411,7 @@ func TestLateWordControl(t *testing.T) {
 	unlock(t, other)
 }
 
-// TestWhoHasItNow: a waiter that leaves is told who had the lock when its client looked last, and
-// not who had it when it came.
+// TestWhoHasItNow: a waiter that leaves is told who had the lock when its client looked last, and not who had it when it came.
 func TestWhoHasItNow(t *testing.T) {
 	const later = "3f0c2a4e-0c67-4f0e-9a52-6d9d6f1a7b11:7"
 	srv := redistest.Start(t)
@@ -441,9 +436,8 @@ func TestWhoHasItNow(t *testing.T) {
 	require.ErrorContains(t, err, "held by "+later+", whose lease ha")
 }
 
-// TestStoppedClientCostsOneClaim: five waiters of a client that listens and does nothing, as one
-// that is stopped, stand before a live one. That is granted the lock when the first claim has
-// ended, and the other four have kept their places.
+// TestStoppedClientCostsOneClaim: five waiters of a client that listens and does nothing, as one that is stopped, stand before
+// a live one. That is granted the lock when the first claim has ended, and the other four have kept their places.
 func TestStoppedClientCostsOneClaim(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	name := uniqueName(t)
@@ -481,8 +475,7 @@ func TestServerForgetsPlaces(t *testing.T) {
 	unlock(t, h)
 }
 
-// polls is how often a script has counted the deadlines of those who were handed the lock, which
-// only polls do.
+// polls is how often a script has counted the deadlines of those who were handed the lock, which only polls do.
 func polls(t *testing.T, rdb *redis.Client) (calls int64) {
 	stats, err := rdb.InfoMap(t.Context(), "commandstats").Result()
 	require.NoError(t, err)

@@ -118,8 +118,7 @@ func TestNobodyBarges(t *testing.T) {
 	require.Equal(t, there+":h1", kindtest.State(t, m).Owner, "it was handed the lock instead")
 }
 
-// TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free
-// lock.
+// TestOnlyTheDeadAreQueued: who cannot be reached keeps its place, and keeps nobody from a free lock.
 func TestOnlyTheDeadAreQueued(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
@@ -134,9 +133,8 @@ func TestOnlyTheDeadAreQueued(t *testing.T) {
 	require.Equal(t, []string{away}, queued(t, rdb, m.Name()))
 }
 
-// TestLostWithoutAWord: somebody deletes the key while another waits. No message tells of it; the
-// waiter finds out by itself. Control: without the polls it does not, and the lock is free for all
-// that time.
+// TestLostWithoutAWord: somebody deletes the key while another waits. No message tells of it; the waiter finds out by itself.
+// Control: without the polls it does not, and the lock is free for all that time.
 func TestLostWithoutAWord(t *testing.T) {
 	lost := func(t *testing.T) (*kindtest.Pending, *redis.Client) {
 		srv := redistest.Start(t)
@@ -199,8 +197,7 @@ func TestOldMessage(t *testing.T) {
 	_ = h.Unlock(t.Context())
 }
 
-// TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with
-// a claim.
+// TestPlainLease: a hold that is not renewed has its whole lease, also when it was handed over with a claim.
 func TestPlainLease(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	m := fairlock.New(newClient(t, rdb, nil), uniqueName(t))
@@ -248,8 +245,7 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 	}
 }
 
-// used is what the process has in use when all garbage is gone, and stacks have shrunk, each by
-// half at a time.
+// used is what the process has in use when all garbage is gone, and stacks have shrunk, each by half at a time.
 func used() (heap, stack uint64) {
 	var m runtime.MemStats
 	for before := uint64(math.MaxUint64); ; before = m.HeapInuse + m.StackInuse {
@@ -260,9 +256,8 @@ func used() (heap, stack uint64) {
 	}
 }
 
-// TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap.
-// So it asks the server nothing itself, see sender.go. The control: goroutines that are parked where
-// one that asks is, some KiB deep, are seen.
+// TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap. So it asks the server
+// nothing itself, see sender.go. The control: goroutines that are parked where one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
 	const n = 2500
 	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {

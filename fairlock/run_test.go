@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// runLine is a lock that another client holds, with three waiters of one client, one of another,
-// and one more of the first.
+// runLine is a lock that another client holds, with three waiters of one client, one of another, and one more of the first.
 type runLine struct {
 	t       *testing.T
 	rdb     *redis.Client
@@ -111,8 +110,7 @@ func TestRunWithoutHandOff(t *testing.T) {
 	l.drained(second, l.waiters[2:]...)
 }
 
-// TestRunPassesOverWhoLeft: the second of a run leaves. The third has the lock next, and no place is
-// left behind.
+// TestRunPassesOverWhoLeft: the second of a run leaves. The third has the lock next, and no place is left behind.
 func TestRunPassesOverWhoLeft(t *testing.T) {
 	l := newRun(t)
 	unlock(t, l.held)
@@ -124,9 +122,8 @@ func TestRunPassesOverWhoLeft(t *testing.T) {
 	require.Equal(t, []int{3, 1}, l.told())
 }
 
-// TestRunLosesItsLock: somebody forces the second of a run out. The rest of the run stands where it
-// stood, and the places of those who were served go. Control: without that the lock is handed to
-// one of them, and nobody has it for the time of a claim.
+// TestRunLosesItsLock: somebody forces the second of a run out. The rest of the run stands where it stood, and the places of
+// those who were served go. Control: without that the lock is handed to one of them, and nobody has it for the time of a claim.
 func TestRunLosesItsLock(t *testing.T) {
 	lose := func(t *testing.T) (l *runLine, second *holdfast.Hold) {
 		l = newRun(t)
@@ -172,9 +169,8 @@ func TestReleaseOfARunMeetsFaults(t *testing.T) {
 	})
 }
 
-// TestMessageOfARunIsLost: the client learns by its poll that the first of them was handed the lock.
-// The others are served after it, in the same order. Control: the same connections, and the message
-// arrives.
+// TestMessageOfARunIsLost: the client learns by its poll that the first of them was handed the lock. The others are served
+// after it, in the same order. Control: the same connections, and the message arrives.
 func TestMessageOfARunIsLost(t *testing.T) {
 	for _, lost := range []bool{true, false} {
 		srv := redistest.Shared(t)
@@ -197,10 +193,9 @@ func TestMessageOfARunIsLost(t *testing.T) {
 	}
 }
 
-// TestClientOfARunIsSilent: the client of a run is cut off in the middle of it. Its hold ends, and
-// when its lease has ended the next of another client has the lock, although places of the run
-// stand before it. When the client is heard of again, nothing of it is left. Control: a client that
-// is not cut off keeps the lock for as long.
+// TestClientOfARunIsSilent: the client of a run is cut off in the middle of it. Its hold ends, and when its lease has ended the
+// next of another client has the lock, although places of the run stand before it. When the client is heard of again, nothing
+// of it is left. Control: a client that is not cut off keeps the lock for as long.
 func TestClientOfARunIsSilent(t *testing.T) {
 	const lease = time.Second
 	for _, silent := range []bool{true, false} {
@@ -253,8 +248,7 @@ func TestCloseInARun(t *testing.T) {
 	require.Empty(t, queued(t, rdb, name))
 }
 
-// joins has waiters of two clients use a lock until a fault has happened to three scripts that ask for
-// several places.
+// joins has waiters of two clients use a lock until a fault has happened to three scripts that ask for several places.
 var joins = kindtest.Crowd{
 	Clients: 2, Each: 8, Names: 1, Times: 4,
 	New:     func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },

@@ -46,8 +46,7 @@ func (s *stock) set(ctx context.Context, value string) error {
 	return err
 }
 
-// requireLate: the write of a holder who comes late is refused, and would have landed without the
-// guard.
+// requireLate: the write of a holder who comes late is refused, and would have landed without the guard.
 func (s *stock) requireLate(late *holdfast.Hold, last uint64) {
 	before := s.rdb.Get(s.Context(), s.key).Val()
 	err := s.set(late.Context(), "late")
@@ -169,9 +168,8 @@ func TestTokensOfSeveral(t *testing.T) {
 	require.Equal(t, tokens[0], of(all.Context(), orders.Name()), "also when it has ended")
 }
 
-// TestNobodyIsRefusedInVain: holders who come one after another, within a process and between two
-// clients, all get past the guard, also when the lock is handed off with tokens that were reserved
-// before.
+// TestNobodyIsRefusedInVain: holders who come one after another, within a process and between two clients, all get past the
+// guard, also when the lock is handed off with tokens that were reserved before.
 func TestNobodyIsRefusedInVain(t *testing.T) {
 	for kind, lock := range map[string]func(*holdfast.Client, string) holdfast.Locker{
 		"rlock":    func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
@@ -207,8 +205,7 @@ func TestNobodyIsRefusedInVain(t *testing.T) {
 	}
 }
 
-// TestEndedHoldSaysWhy: a write under the context of a hold that has ended is not sent, and the
-// error has the reason.
+// TestEndedHoldSaysWhy: a write under the context of a hold that has ended is not sent, and the error has the reason.
 func TestEndedHoldSaysWhy(t *testing.T) {
 	m := rlock.New(newClient(t), t.Name())
 	rdb := redistest.Shared(t).Client(t)

@@ -86,9 +86,8 @@ func TestTokensOfNestedHolds(t *testing.T) {
 	requireToken(t, inner.Token(), inner.Context(), orders.Name())
 }
 
-// TestSeveralLocks: under holds of two locks a guard does not choose. A holder who comes late for
-// one of them would get past those who have overtaken it with the token of the other, which it has
-// just got.
+// TestSeveralLocks: under holds of two locks a guard does not choose. A holder who comes late for one of them would get past
+// those who have overtaken it with the token of the other, which it has just got.
 func TestSeveralLocks(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
@@ -156,8 +155,7 @@ func TestStaleErrorNamesBoth(t *testing.T) {
 	require.EqualError(t, err, `fence: stale fencing token: "stock:7" has seen 12, and this one is 11`)
 }
 
-// nobody is where nothing may be sent to: a server that is not there would be an error of the
-// network.
+// nobody is where nothing may be sent to: a server that is not there would be an error of the network.
 func nobody(t *testing.T) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1})
 	t.Cleanup(func() { require.NoError(t, rdb.Close()) })

@@ -111,8 +111,7 @@ func TestSomethingIsFoldedWithoutTheCap(t *testing.T) {
 	require.Contains(t, collect(t, reader), "holdfast.lock.acquisitions otel.metric.overflow=true")
 }
 
-// TestALostLockOnARealServer: the spans and the log line of a lock that somebody deletes lead to the
-// request that took it.
+// TestALostLockOnARealServer: the spans and the log line of a lock that somebody deletes lead to the request that took it.
 func TestALostLockOnARealServer(t *testing.T) {
 	server := redistest.Start(t)
 	tel, provider, exporter := traced(t, true)

@@ -212,8 +212,7 @@ type storm struct {
 	granted, refused, up atomic.Int64
 }
 
-// once takes a lock in one of many ways, perhaps re-enters, and gives back what it got, or leaves it to
-// the end of the client.
+// once takes a lock in one of many ways, perhaps re-enters, and gives back what it got, or leaves it to the end of the client.
 func (s *storm) once(rng *rand.Rand) {
 	ctx := context.Background()
 	if rng.IntN(4) == 0 {

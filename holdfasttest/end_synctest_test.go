@@ -99,9 +99,8 @@ func TestStillHeld(t *testing.T) {
 	require.Empty(t, recorded(t, func(r *recorder) { hold(r, holdfasttest.AllowHeld()) }))
 }
 
-// TestServersEndTogether: a redlock on several servers of one test that is held at its end, or waited
-// for, is given back, whichever of them has its first client; and no server ends before a cleanup that
-// the test added after the first one.
+// TestServersEndTogether: a redlock on several servers of one test that is held at its end, or waited for, is given back,
+// whichever of them has its first client; and no server ends before a cleanup that the test added after the first one.
 func TestServersEndTogether(t *testing.T) {
 	for _, first := range []int{0, 1, 2} {
 		said := recorded(t, func(r *recorder) {
@@ -129,8 +128,7 @@ func TestServersEndTogether(t *testing.T) {
 	}), "is still held", "each of them fails the test")
 }
 
-// TestStuck: calls that wait for each other fail the test, are named, and return. Those that do
-// not, do not.
+// TestStuck: calls that wait for each other fail the test, are named, and return. Those that do not, do not.
 func TestStuck(t *testing.T) {
 	ctx := context.Background()
 	lock := func(l holdfast.Locker, opts ...holdfast.Option) error {

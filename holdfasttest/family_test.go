@@ -27,8 +27,7 @@ const patient = 9 * time.Second
 // moment is a wait that is too short for the lock, and long enough for answers of a busy machine.
 const moment = 2 * time.Second
 
-// family are the stories of what the others leave out: there each script of the library is sent by
-// some story, see TestSame.
+// family are the stories of what the others leave out: there each script of the library is sent by some story, see TestSame.
 var family = map[string]scenario{
 	"handed to goroutines of the client": {kinds: "rlock fairlock rwlock semaphore redlock", play: func(p *play) {
 		c := p.client(nil)

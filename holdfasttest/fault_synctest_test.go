@@ -24,8 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// TestFail: errors of the connection and answers of the server come to the caller as themselves,
-// and afterwards all is well.
+// TestFail: errors of the connection and answers of the server come to the caller as themselves, and afterwards all is well.
 func TestFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := holdfasttest.New(t), t.Context()
@@ -196,8 +195,7 @@ func TestOps(t *testing.T) {
 	}
 }
 
-// TestScripts: each script of the library is of some operation, and by its hash and its text of the
-// same.
+// TestScripts: each script of the library is of some operation, and by its hash and its text of the same.
 func TestScripts(t *testing.T) {
 	many := 0
 	for hash, text := range holdfasttest.Scripts() {

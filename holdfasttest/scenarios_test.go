@@ -272,8 +272,7 @@ func (p *play) held() string {
 	return "by one"
 }
 
-// occupied are the stories of what somebody else has. On a real server that is a client of its own,
-// with a lock of the kind.
+// occupied are the stories of what somebody else has. On a real server that is a client of its own, with a lock of the kind.
 var occupied = map[string]scenario{
 	"somebody else has it": {kinds: "rwlock readers rlock fairlock redlock", play: func(p *play) {
 		c := p.client(nil)

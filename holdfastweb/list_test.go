@@ -175,9 +175,8 @@ func TestManyLocks(t *testing.T) {
 const looks = "+scan +evalsha_ro +eval_ro +exists +get +getrange +hexists +hget +hkeys +hlen +hscan +hstrlen +llen +lrange +pttl +strlen " +
 	"+time +type +zcard +zcount +zrange +zrangebyscore +zscore +pubsub|numsub %R~*"
 
-// TestRefused: without each permission the page says that Redis refuses, and what to do, and never that there are
-// no locks: or it shows all locks, where nothing that they are known by was refused. The control is the rule as a
-// whole.
+// TestRefused: without each permission the page says that Redis refuses, and what to do, and never that there are no locks: or
+// it shows all locks, where nothing that they are known by was refused. The control is the rule as a whole.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

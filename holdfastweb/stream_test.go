@@ -165,8 +165,7 @@ func TestViewersAreBounded(t *testing.T) {
 	eventually(t, "there is a place again", func() bool { return watch(t, url+"/events").status == http.StatusOK })
 }
 
-// TestSlowViewer: one who reads nothing holds up nobody, and Close ends all streams and all goroutines,
-// as TestMain checks.
+// TestSlowViewer: one who reads nothing holds up nobody, and Close ends all streams and all goroutines, as TestMain checks.
 func TestSlowViewer(t *testing.T) {
 	srv := redistest.Start(t)
 	client := kindtest.NewClient(t, srv.Client(t), nil)

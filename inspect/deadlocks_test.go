@@ -176,8 +176,7 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 	require.Equal(t, z.Token(), d.Circle[0].Token)
 }
 
-// TestDeadlockWithALimit: a wait that ends by itself is in a circle until then, and the log does not say that it
-// never ends.
+// TestDeadlockWithALimit: a wait that ends by itself is in a circle until then, and the log does not say that it never ends.
 func TestDeadlockWithALimit(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	said, heard := make(kindtest.Lines, 1000), make(chan holdfast.DeadlockEvent, 10)

@@ -89,8 +89,7 @@ var aclOfLock = aclKind{
 	}, time.Second),
 }
 
-// aclQuorum is what a user of locks that several masters grant needs beside the rule for a single
-// server, at each of them.
+// aclQuorum is what a user of locks that several masters grant needs beside the rule for a single server, at each of them.
 const aclQuorum = "+hkeys +info|server"
 
 var aclOfQuorum = aclKind{

@@ -21,10 +21,9 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The
-// holder never lets go, so only an error ends the wait. Servers with permissions for channels close
-// the connection of a subscriber who lost one; for commands, and on Redis 6.0, the connection is
-// closed here, as any network may do.
+// TestPermissionLostWhileWaiting: somebody waits already when the permission to listen goes. The holder never lets go, so only
+// an error ends the wait. Servers with permissions for channels close the connection of a subscriber who lost one; for
+// commands, and on Redis 6.0, the connection is closed here, as any network may do.
 func TestPermissionLostWhileWaiting(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -178,15 +177,13 @@ func TestSeveralLeastPrivilege(t *testing.T) {
 	})
 }
 
-// as makes a user with that rule on a server and returns a client that is this user. A user of that
-// name is replaced.
+// as makes a user with that rule on a server and returns a client that is this user. A user of that name is replaced.
 func as(t *testing.T, srv *redistest.Server, user, rule string, change ...func(*redis.Options)) *redis.Client {
 	setUser(t, srv, user, rule)
 	return srv.Client(t, append(change, func(o *redis.Options) { o.Username, o.Password = user, "secret" })...)
 }
 
-// setUser gives a user that rule and no other. Connections that are open obey it from their next
-// command on.
+// setUser gives a user that rule and no other. Connections that are open obey it from their next command on.
 func setUser(t *testing.T, srv *redistest.Server, user, rule string) {
 	srv.Command(t, append([]string{"ACL", "SETUSER", user, "reset", "on", ">secret"}, strings.Fields(rule)...)...)
 }

@@ -45,8 +45,7 @@ const (
 	aclLabel    = "+get +set +del ~holdfast_client:{*"
 	aclChannels = "&redisson_lock__channel:{orders:*" // since Redis 6.2
 	aclSingle   = "+publish +subscribe +unsubscribe +pubsub|numsub +ping"
-	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle
-	// but PING.
+	// A cluster of Redis 7 or later announces by sharded pub/sub, and needs nothing of aclSingle but PING.
 	aclCluster = "+spublish +ssubscribe +sunsubscribe +pubsub|shardnumsub +ping +cluster|slots +command +asking"
 	// What a client asks of Sentinels, as a user of theirs.
 	aclSentinel = "+sentinel|get-master-addr-by-name +sentinel|sentinels +subscribe +ping &+switch-master &+replica-reconf-done"
@@ -94,8 +93,7 @@ func onlyTheStory(t *testing.T, srv *redistest.Server) {
 	}
 }
 
-// aclIdentity lets go-redis introduce itself as it does by default, which the rule does not permit
-// and nobody minds.
+// aclIdentity lets go-redis introduce itself as it does by default, which the rule does not permit and nobody minds.
 const aclIdentity = "client|setinfo"
 
 // TestLeastPrivilege: with exactly this rule a lock has its whole life.

@@ -42,8 +42,7 @@ type aclOp struct {
 	prepare func(s *aclRun) (op func() error)
 }
 
-// aclRun is one operation with its lock, of the user who loses a permission and of one who may do
-// everything.
+// aclRun is one operation with its lock, of the user who loses a permission and of one who may do everything.
 type aclRun struct {
 	*testing.T
 	ctx      context.Context
@@ -177,8 +176,7 @@ func (s *aclRun) behind(h *holdfast.Hold, wait lock, waits func(s *aclRun) bool)
 	})
 }
 
-// ages waits until the key's time to live is less than it was, so that a script that puts it off has
-// something to do.
+// ages waits until the key's time to live is less than it was, so that a script that puts it off has something to do.
 func (s *aclRun) ages() {
 	left := func() int64 { return s.on.all[0].Command(s.T, "PTTL", s.name).(int64) }
 	first := left()
@@ -199,9 +197,8 @@ func (s *aclRun) listens(channel string) bool {
 	return false
 }
 
-// TestWithoutAPermission: with exactly its rule all is permitted that a kind does. Then each permission is taken away
-// in turn: what needs it, by the tables of docs/security.md, says so at once, nothing else is hurt, and nothing stands
-// for ever.
+// TestWithoutAPermission: with exactly its rule all is permitted that a kind does. Then each permission is taken away in turn:
+// what needs it, by the tables of docs/security.md, says so at once, nothing else is hurt, and nothing stands for ever.
 func TestWithoutAPermission(t *testing.T) {
 	for _, k := range aclKinds {
 		t.Run(k.name, func(t *testing.T) {

@@ -50,8 +50,7 @@ func TestStoryOverTLS(t *testing.T) {
 	})
 }
 
-// TestRefusedByTLS: who is not let in is told why, within the retry budget and not at the end of
-// the context.
+// TestRefusedByTLS: who is not let in is told why, within the retry budget and not at the end of the context.
 func TestRefusedByTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		needsTLS(t, p)
@@ -170,10 +169,9 @@ func knowsSharded(top topology.Topology) bool {
 	return err == nil
 }
 
-// TestWaitersAreAtTheMaster: while all kinds are waited for, the master of their shard and its replica change
-// places. The new master counts all who listen, and the old one, which accepts subscriptions, has none. So all
-// who wait are woken, though no lease ends. (The control of the defence is one of package pubsub: there
-// the map of slots is known to be out of date.)
+// TestWaitersAreAtTheMaster: while all kinds are waited for, the master of their shard and its replica change places. The new
+// master counts all who listen, and the old one, which accepts subscriptions, has none. So all who wait are woken, though no
+// lease ends. (The control of the defence is one of package pubsub: there the map of slots is known to be out of date.)
 func TestWaitersAreAtTheMaster(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()

@@ -22,8 +22,7 @@ import (
 )
 
 const (
-	// fairEnv makes the test binary a process whose goroutines lock again and again: "<address>
-	// <goroutines>".
+	// fairEnv makes the test binary a process whose goroutines lock again and again: "<address> <goroutines>".
 	fairEnv  = "HOLDFAST_TEST_FAIR"
 	fairLock = "fair"
 	// fairNext has an element for each goroutine that may go on.
@@ -80,9 +79,8 @@ func fairGo(t *testing.T, rdb *redis.Client, n int) {
 	require.NoError(t, rdb.RPush(t.Context(), fairNext, make([]any, n)...).Err())
 }
 
-// TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one.
-// The unlock itself hands the lock to that one. Control: a release that does not look whether
-// anybody listens hands it to a dead one.
+// TestFairWaitersKilled: eight waiters of a process that is killed stand in front of a live one. The unlock itself hands the
+// lock to that one. Control: a release that does not look whether anybody listens hands it to a dead one.
 func TestFairWaitersKilled(t *testing.T) {
 	const dead = 8
 	unlock := func(t *testing.T, hook redis.Hook) (first, next, handed string) {
@@ -127,8 +125,7 @@ func TestFairWaitersKilled(t *testing.T) {
 	require.Equal(t, first, owner, "control")
 }
 
-// waitersEnv makes the test binary a process that waits in a queue of a cluster until it is killed:
-// "<address> <waiters>".
+// waitersEnv makes the test binary a process that waits in a queue of a cluster until it is killed: "<address> <waiters>".
 const waitersEnv = "HOLDFAST_TEST_FAIR_WAITERS"
 
 func waitFairly(job string) error {
@@ -155,9 +152,8 @@ func waitFairly(job string) error {
 // too many: one for it, one for who gets the lock, and as many for the machine being busy.
 const killedWaiters, manyClaims = 7, 5
 
-// TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at
-// most, and not one for each of them: also where the server does not know who listens, as a cluster
-// before Redis 7.
+// TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at most, and not one for each
+// of them: also where the server does not know who listens, as a cluster before Redis 7.
 func TestFairKilledInCluster(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
@@ -169,8 +165,7 @@ func TestFairKilledInCluster(t *testing.T) {
 	})
 }
 
-// TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for
-// each.
+// TestFairKilledInClusterControl: where nobody remembers who did not take the lock, it is one for each.
 func TestFairKilledInClusterControl(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
@@ -202,8 +197,7 @@ func others(t *testing.T, c *redistest.Cluster, client string) bool {
 	return false
 }
 
-// claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones
-// had it, or too often.
+// claimsOfKilled returns how often the lock was handed over until a waiter behind the killed ones had it, or too often.
 func claimsOfKilled(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) int64 {
 	node, rdb := c.Master(t, fairLock), c.Client(t)
 	for _, h := range hooks {

@@ -273,9 +273,8 @@ var prefixable = map[string]func(c *holdfast.Client, name string) holdfast.Locke
 	},
 }
 
-// TestPrefix: a name and a client's prefix are the name in Redis, of every kind, and in errors.
-// Without the prefix it is another lock. Each kind has a server of its own, for a client may have something to give
-// back after its user has unlocked.
+// TestPrefix: a name and a client's prefix are the name in Redis, of every kind, and in errors. Without the prefix it is
+// another lock. Each kind has a server of its own, for a client may have something to give back after its user has unlocked.
 func TestPrefix(t *testing.T) {
 	for kind, lock := range prefixable {
 		t.Run(kind, func(t *testing.T) {

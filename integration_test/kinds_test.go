@@ -23,8 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// sameKeys are the kinds that have their locks in the same keys, and the scripts by which each asks
-// for one.
+// sameKeys are the kinds that have their locks in the same keys, and the scripts by which each asks for one.
 var sameKeys = []struct {
 	name    string
 	lock    func(*holdfast.Client, string, ...holdfast.Option) holdfast.Locker

@@ -30,8 +30,7 @@ type step struct {
 // loadKey is in the slot that all locks of the load are in.
 const loadKey = "{load}"
 
-// loadLease is how long a lock stands whose release was refused, while nobody was permitted
-// anything.
+// loadLease is how long a lock stands whose release was refused, while nobody was permitted anything.
 const loadLease = 10 * time.Second
 
 // everywhere are the steps for every topology.
@@ -222,8 +221,7 @@ func each(args ...string) func(t *testing.T, top topology.Topology) {
 	}
 }
 
-// awaitError waits until a command of an ordinary client fails, with an error that begins like
-// this.
+// awaitError waits until a command of an ordinary client fails, with an error that begins like this.
 func awaitError(t *testing.T, top topology.Topology, prefix string, do func(redis.UniversalClient) error) {
 	rdb := top.Admin(t, func(o *redis.UniversalOptions) {
 		o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, -1

@@ -1,6 +1,5 @@
-// Package integration_test tests the library as its users have it, on real servers of all versions
-// and topologies. It is a module of its own, so that what it needs for that is not in the library's
-// go.mod.
+// Package integration_test tests the library as its users have it, on real servers of all versions and topologies. It is a
+// module of its own, so that what it needs for that is not in the library's go.mod.
 //
 // Not here: tests of one package, which stand beside it. Nothing in this module is meant to be
 // imported; every file ends in _test.go.
@@ -37,14 +36,12 @@ func TestMain(m *testing.M) {
 			return
 		}
 	}
-	// More at once than there are cores: the tests that run in parallel mostly wait, for a lease or
-	// for an election.
+	// More at once than there are cores: the tests that run in parallel mostly wait, for a lease or for an election.
 	_ = flag.Set("test.parallel", "8")
 	redistest.Main(m)
 }
 
-// TestServer proves that the suite runs on the server it was asked to run on, and names it in the
-// log.
+// TestServer proves that the suite runs on the server it was asked to run on, and names it in the log.
 func TestServer(t *testing.T) {
 	s := redistest.Shared(t)
 	bin, _ := redistest.Binary()

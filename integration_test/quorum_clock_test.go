@@ -49,9 +49,8 @@ func holdersOf(ctx context.Context, rdbs []*redis.Client, name string) []string 
 	return list
 }
 
-// acquainted has a lock's clients ask all masters since when they run. Who does so after a clock
-// has jumped takes that master for much older than the others, and these, which are seconds old in
-// a test, for ones that were started anew.
+// acquainted has a lock's clients ask all masters since when they run. Who does so after a clock has jumped takes that master
+// for much older than the others, and these, which are seconds old in a test, for ones that were started anew.
 func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 	kindtest.Unlock(t, kindtest.Lock(t, m))
 	return m
@@ -109,11 +108,10 @@ func TestQuorumClock(t *testing.T) {
 	})
 }
 
-// TestQuorumClockWeakness: three masters of five have granted the lock, the two others are out of
-// the holder's reach, and the clock of one of the three jumps beyond the lease. A second owner gets
-// the lock while the first one still trusts its hold. What is promised then: the second one's token
-// is greater, the first one is told by a renewal that reaches a majority, and the second one's lock
-// is not touched.
+// TestQuorumClockWeakness: three masters of five have granted the lock, the two others are out of the holder's reach, and the
+// clock of one of the three jumps beyond the lease. A second owner gets the lock while the first one still trusts its hold.
+// What is promised then: the second one's token is greater, the first one is told by a renewal that reaches a majority, and the
+// second one's lock is not touched.
 func TestQuorumClockWeakness(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
@@ -157,10 +155,9 @@ func TestQuorumClockWeakness(t *testing.T) {
 	})
 }
 
-// What the library cannot promise, shown as it is documented: somebody rolls the server's data
-// back, or moves its clock, and two holders are inside. What it does promise then: the second one's
-// token is greater, the first one is told by its next renewal, and neither touches the other's
-// grant.
+// What the library cannot promise, shown as it is documented: somebody rolls the server's data back, or moves its clock, and
+// two holders are inside. What it does promise then: the second one's token is greater, the first one is told by its next
+// renewal, and neither touches the other's grant.
 
 // weakLease is renewed often, so that a test need not wait long for the news. electionLease is not
 // renewed before the servers have elected another, which takes seconds on a busy machine.
@@ -202,8 +199,7 @@ func TestFailoverLosesWrites(t *testing.T) {
 	})
 }
 
-// TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is
-// safe, and tokens grow on.
+// TestClockSetBack: a lease then lasts longer at the server than its holder trusts it, which is safe, and tokens grow on.
 func TestClockSetBack(t *testing.T) {
 	onOutermost(t, func(t *testing.T, program redistest.Program) {
 		t.Parallel()
@@ -219,8 +215,7 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// twoInside shows that a second owner gets the lock while the first one still trusts its hold, and
-// what is promised then.
+// twoInside shows that a second owner gets the lock while the first one still trusts its hold, and what is promised then.
 func twoInside(t *testing.T, h *holdfast.Hold, rival *rlock.Mutex) {
 	next := mustLock(t, rival)
 	require.NoError(t, h.Context().Err(), "the weakness: both are inside")

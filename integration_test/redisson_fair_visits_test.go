@@ -314,8 +314,7 @@ if last and last ~= owner and call('ZSCORE', KEYS[3], last) then ttl = tonumber(
 if call('ZADD', KEYS[3], ttl + wait + now, owner) == 1 then call('RPUSH', KEYS[2], owner) end
 return ttl`)
 
-// KEYS: lock, queue, deadlines, channel. ARGV: lease, owner, now. Nil: another's. 0: still held. 1:
-// free; then who was called.
+// KEYS: lock, queue, deadlines, channel. ARGV: lease, owner, now. Nil: another's. 0: still held. 1: free; then who was called.
 var javaUnlock = redis.NewScript(javaPurge + `
 local name, owner = KEYS[1], ARGV[2]
 purge(ARGV[3])

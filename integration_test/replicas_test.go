@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// What a user of WithReplicas and of WithReplicasOnDisk needs beyond the rule, and to be told how
-// many replicas there are.
+// What a user of WithReplicas and of WithReplicasOnDisk needs beyond the rule, and to be told how many replicas there are.
 const (
 	aclReplicas = "+wait"
 	aclOnDisk   = "+waitaof"
@@ -69,8 +68,7 @@ func TestReplicasConfirm(t *testing.T) {
 			require.Equal(t, "1", replica.Command(t, "HGET", m.Name(), h.Owner()))
 			require.NoError(t, h.Unlock(t.Context()))
 		}
-		// Over many connections, which have all written before: that is not what is to be waited
-		// for.
+		// Over many connections, which have all written before: that is not what is to be waited for.
 		crowd := func(timeout time.Duration) (refused int32) {
 			var group sync.WaitGroup
 			var n atomic.Int32
@@ -102,8 +100,7 @@ func TestReplicasConfirm(t *testing.T) {
 	})
 }
 
-// TestReplicasConfirmOnDisk: only replicas with an append-only file count; a server that does not
-// know WAITAOF says so.
+// TestReplicasConfirmOnDisk: only replicas with an append-only file count; a server that does not know WAITAOF says so.
 func TestReplicasConfirmOnDisk(t *testing.T) {
 	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
@@ -131,8 +128,7 @@ func TestReplicasConfirmOnDisk(t *testing.T) {
 	})
 }
 
-// replicasOf is how many there are of each server: if all have a grant, whichever is promoted has
-// it.
+// replicasOf is how many there are of each server: if all have a grant, whichever is promoted has it.
 func replicasOf(top topology.Topology) int {
 	if top.Kind() == topology.Replicated {
 		return 2
@@ -163,8 +159,7 @@ func TestReplicasInEveryTopology(t *testing.T) {
 	})
 }
 
-// TestFailoverAndReplicas: the primary dies right after the grant. The lock is at the new one,
-// which refuses it to others.
+// TestFailoverAndReplicas: the primary dies right after the grant. The lock is at the new one, which refuses it to others.
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
@@ -179,8 +174,7 @@ func TestFailoverAndReplicas(t *testing.T) {
 	})
 }
 
-// TestDemotedWhileReplicasAreWaitedFor: the server is made a replica while it waits for its own.
-// The new one is asked then.
+// TestDemotedWhileReplicasAreWaitedFor: the server is made a replica while it waits for its own. The new one is asked then.
 func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
@@ -202,9 +196,8 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With
-// WithReplicas there is no grant that could be lost. Controls: without it, and with it but no look
-// at what WAIT counted, two are inside.
+// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With WithReplicas there is no grant that
+// could be lost. Controls: without it, and with it but no look at what WAIT counted, two are inside.
 func TestFailoverWithoutReplicas(t *testing.T) {
 	lose := func(t *testing.T, opts ...holdfast.Option) (h *holdfast.Hold, rival *rlock.Mutex, err error) {
 		top := redistest.StartReplicated(t, 1)

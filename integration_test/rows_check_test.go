@@ -198,9 +198,8 @@ func textAt(reply lua.Reply, i int) string {
 	return text
 }
 
-// matchesReply: clock is the server's time in us, before the microsecond before, error any text, ttl:10s at most so
-// much, less what has passed, ” an empty text or a 0, and last:16 the last of so many tokens of which the value
-// before is the first.
+// matchesReply: clock is the server's time in us, before the microsecond before, error any text, ttl:10s at most so much, less
+// what has passed, ” an empty text or a 0, and last:16 the last of so many tokens of which the value before is the first.
 func (c clock) matchesReply(want, got string, reply lua.Reply, i int) bool {
 	n, _ := strconv.ParseInt(got, 10, 64)
 	kind, of, _ := strings.Cut(want, ":")

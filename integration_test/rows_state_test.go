@@ -63,9 +63,8 @@ func keyOf(word string) string {
 //	WAITING(d:h1@60s)/8000s    ORDER and ENDS, in the order of the former; claims are in the latter only
 //	KEY<1-1 a x, 2-1 c z>      a stream
 //
-// Times are ms, or as 20s, 1h, 30d. What a row expects may have for a number: clock, the time of
-// the call in us; run, the last token of a run that began then; last, the last token of the reply;
-// and till~60s in a hash, the end of what was left of 60 s.
+// Times are ms, or as 20s, 1h, 30d. What a row expects may have for a number: clock, the time of the call in us; run, the last
+// token of a run that began then; last, the last token of the reply; and till~60s in a hash, the end of what was left of 60 s.
 type keyspace map[string]value
 
 // value is what one key holds: words as they are in the row, or as the server has them.

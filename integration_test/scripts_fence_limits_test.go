@@ -55,8 +55,7 @@ func TestFenceSaysWhatTheServerSaid(t *testing.T) {
 	})
 }
 
-// TestFenceOutOfMemory: what needs memory is refused with its token, and what frees some goes
-// through once the token is known.
+// TestFenceOutOfMemory: what needs memory is refused with its token, and what frees some goes through once the token is known.
 func TestFenceOutOfMemory(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
@@ -101,8 +100,7 @@ func TestFenceManyArguments(t *testing.T) {
 	})
 }
 
-// TestFenceInACluster: key and token are in one slot whatever the key, and redirections are
-// followed.
+// TestFenceInACluster: key and token are in one slot whatever the key, and redirections are followed.
 func TestFenceInACluster(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
@@ -122,8 +120,7 @@ func TestFenceInACluster(t *testing.T) {
 	})
 }
 
-// The rule of a user of the guard for keys called stock:*, beside that for the commands that it is
-// given.
+// The rule of a user of the guard for keys called stock:*, beside that for the commands that it is given.
 const aclFence = "+evalsha +eval +get +set ~stock:* ~holdfast_fence:{stock:*"
 
 // TestFenceLeastPrivilege: with exactly this rule and its command the guard works, and without each

@@ -185,8 +185,7 @@ a hold stays as it was
 	})
 }
 
-// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for
-// each of its waiters.
+// TestFairCrowdOfTheDead: a release asks once for each client whether it is there, not once for each of its waiters.
 func TestFairCrowdOfTheDead(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), t.Context()
@@ -209,8 +208,7 @@ func TestFairCrowdOfTheDead(t *testing.T) {
 	require.Equal(t, int64(201), asked(edited(t, r)), "control")
 }
 
-// TestScriptsAreSentByHash: the text goes out once per server, also when a pipeline brings the
-// script.
+// TestScriptsAreSentByHash: the text goes out once per server, also when a pipeline brings the script.
 func TestScriptsAreSentByHash(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -299,8 +297,7 @@ func inPlaceOf(meant, sent *lua.Script) redis.Hook {
 	})
 }
 
-// TestManyHaveTheirOwnErrors: a key of another type among many, on every server, is the error of
-// one.
+// TestManyHaveTheirOwnErrors: a key of another type among many, on every server, is the error of one.
 func TestManyHaveTheirOwnErrors(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

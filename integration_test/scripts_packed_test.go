@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// together sends calls as those are sent that travel together. It returns the scripts that were
-// sent, too.
+// together sends calls as those are sent that travel together. It returns the scripts that were sent, too.
 func together(ctx context.Context, rdb *redis.Client, calls ...lua.Call) (results []lua.Result, sent []string) {
 	pipelined := func(cmds []redis.Cmder) {
 		for _, cmd := range cmds {

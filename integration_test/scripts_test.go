@@ -73,8 +73,7 @@ func allRows() []row {
 		forceOwnerRows, forceOthersRows, inspectRows, besideRows, fenceRows)
 }
 
-// TestScripts runs every row on every server in each way in which scripts are sent, and once
-// edited.
+// TestScripts runs every row on every server in each way in which scripts are sent, and once edited.
 func TestScripts(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -145,8 +144,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 	})
 }
 
-// TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says
-// what it could not do.
+// TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says what it could not do.
 func TestWrongTypeNamesTheFairLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

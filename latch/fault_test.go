@@ -193,9 +193,8 @@ func TestOvertaken(t *testing.T) {
 	}
 }
 
-// TestPanickingHook: a hook panics while the client looks for those who wait. The panic goes on in
-// them, where they can recover from it, and not in a goroutine of the library, where it would end the
-// process. Afterwards the latch works.
+// TestPanickingHook: a hook panics while the client looks for those who wait. The panic goes on in them, where they can recover
+// from it, and not in a goroutine of the library, where it would end the process. Afterwards the latch works.
 func TestPanickingHook(t *testing.T) {
 	l := newLab(t)
 	rdb := redistest.Shared(t).Client(t)

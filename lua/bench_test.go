@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// pairs are what servers do for a lock that is free, and is released: a call that takes it, and one
-// that gives it back.
+// pairs are what servers do for a lock that is free, and is released: a call that takes it, and one that gives it back.
 func pairs() map[string][]Call {
 	const owner, lease, keep, token, channel = "4b1f7a5e-0d0f-4b8c-9b65-0f3d1c2f9a10:h1", 30000, 3600000, "token:{x}", "channel:{x}"
 	const limit = "9007199254740990"

@@ -16,9 +16,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// costing stands in front of a script and makes it count its calls, and what goes into and comes
-// out of them. A search in a list counts as far as it goes. What DEL frees does not count, as each
-// is freed once, nor who hears a message.
+// costing stands in front of a script and makes it count its calls, and what goes into and comes out of them. A search in a
+// list counts as far as it goes. What DEL frees does not count, as each is freed once, nor who hears a message.
 const costing = `
 local server, cost = redis, {0, 0}
 local function counted(how)
@@ -183,8 +182,7 @@ func TestCosts(t *testing.T) {
 	})
 }
 
-// TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk
-// through it.
+// TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk through it.
 func TestCostsControl(t *testing.T) {
 	const (
 		look = "for _ = 1, math.max(1, #KEYS / 2) do redis.call('HKEYS', 'x') end\n"
@@ -300,10 +298,9 @@ func of(client string) func(int) string {
 	return func(i int) string { return client + ":h" + strconv.Itoa(i) }
 }
 
-// TestFairCosts: what a script does at the server is bounded however many wait, live, dead,
-// cancelled or mixed. What it takes out for good, once for each, may come first: each state is
-// looked at by every script when two releases have gone before, which make few calls for each that
-// they take out.
+// TestFairCosts: what a script does at the server is bounded however many wait, live, dead, cancelled or mixed. What it takes
+// out for good, once for each, may come first: each state is looked at by every script when two releases have gone before,
+// which make few calls for each that they take out.
 func TestFairCosts(t *testing.T) {
 	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t, unhurried)
@@ -397,8 +394,7 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 	}
 }
 
-// TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that
-// looks at all of it at once.
+// TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that looks at all of it at once.
 func TestFairCostsControl(t *testing.T) {
 	rdb := redistest.Start(t).Client(t, unhurried)
 	c := newFairCost(t, rdb)

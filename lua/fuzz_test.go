@@ -77,9 +77,8 @@ func decodeAll(r lua.Reply) {
 	_, _, _, _, _, _ = r.SemState(), r.RwState(), r.Vote(), r.Leader(), r.Latch(), r.LatchLook()
 }
 
-// listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind
-// which there is an integer; an attribute may stand before each, and pushes of other kinds are
-// skipped.
+// listOf is how the bytes of a reply of the promised shape begin: an array, a set or a push, behind which there is an integer;
+// an attribute may stand before each, and pushes of other kinds are skipped.
 var listOf = regexp.MustCompile(`(?s)(\*|~|>)\+?[0-9]+\r\n.*:[+-]?[0-9]+\r\n`)
 
 // alone are the bytes of a reply that is no list.

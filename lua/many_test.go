@@ -145,8 +145,7 @@ func TestPackerFails(t *testing.T) {
 	}
 }
 
-// TestParcelsAreNotTrusted: a reply of another shape is an error of every call, or of the one that it
-// is for.
+// TestParcelsAreNotTrusted: a reply of another shape is an error of every call, or of the one that it is for.
 func TestParcelsAreNotTrusted(t *testing.T) {
 	for _, reply := range []any{nil, "1", []any{}, []any{int64(1)}, []any{int64(1), "1"}, []any{int64(7), "1", int64(1), int64(1)},
 		[]any{int64(1), "1", int64(1)}, []any{int64(1), "1", int64(7), int64(7)}, []any{int64(1), nil, nil, nil},
@@ -195,8 +194,7 @@ func TestRenewAll(t *testing.T) {
 	}
 }
 
-// TestRenewAllBesideOthers: one call of another script does not keep the rest from being merged, and
-// each has its own answer.
+// TestRenewAllBesideOthers: one call of another script does not keep the rest from being merged, and each has its own answer.
 func TestRenewAllBesideOthers(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

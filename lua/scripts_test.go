@@ -107,9 +107,8 @@ func TestReplicaDoesNotSayNotHeld(t *testing.T) {
 	}
 }
 
-// tick stands in front of a script, whose PEXPIRE then deletes the key. So does Redis before 7.2 where the
-// time to live is over when it looks at the clock for the second time: if that is one millisecond, about once in
-// 15 000 times.
+// tick stands in front of a script, whose PEXPIRE then deletes the key. So does Redis before 7.2 where the time to live is over
+// when it looks at the clock for the second time: if that is one millisecond, about once in 15 000 times.
 const tick = `
 local real = redis
 local redis = {pcall = real.pcall, call = function(...)
@@ -177,8 +176,7 @@ func TestLeftBehindControl(t *testing.T) {
 	require.Equal(t, []Status{Done, Done, Done, Done, Done, Done}, statuses[:6])
 }
 
-// withoutHSet is what stands at the server when a user leaves a lock who has lost the permission
-// for HSET.
+// withoutHSet is what stands at the server when a user leaves a lock who has lost the permission for HSET.
 func withoutHSet(t *testing.T, leave *Script, rules ...any) map[string]string {
 	f := newFixture(t)
 	f.acquire("u:h7", "0")

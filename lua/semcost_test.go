@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// A script of a semaphore makes so many calls at most, and gives and gets so many elements, beside
-// what it replies. Most of them are for a hundred grants, or for a thousand places of those who are
-// out of reach.
+// A script of a semaphore makes so many calls at most, and gives and gets so many elements, beside what it replies. Most of
+// them are for a hundred grants, or for a thousand places of those who are out of reach.
 const (
 	mostSemaphoreCalls    = 3000
 	mostSemaphoreElements = 12000

@@ -55,8 +55,7 @@ func (s *trio) held() (all []string) {
 	return all
 }
 
-// deadServer unlocks while the second server cannot be reached, and returns what stays taken of the
-// others.
+// deadServer unlocks while the second server cannot be reached, and returns what stays taken of the others.
 func deadServer(t *testing.T) (held []string, err error) {
 	s := newTrio(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond})
 	h := lock(t.Context(), t, s.all)
@@ -68,8 +67,7 @@ func deadServer(t *testing.T) (held []string, err error) {
 	return append(taken(t, s.direct[0], "a"), taken(t, s.direct[2], "c")...), err
 }
 
-// TestADeadServer: one member's server is dead. The others are given back, and the error says which
-// one is not.
+// TestADeadServer: one member's server is dead. The others are given back, and the error says which one is not.
 func TestADeadServer(t *testing.T) {
 	held, err := deadServer(t)
 	require.Empty(t, held)

@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// wrapped is a lock in a type of somebody's own, which counts the grants and knows how long the last wait
-// may take.
+// wrapped is a lock in a type of somebody's own, which counts the grants and knows how long the last wait may take.
 type wrapped struct {
 	holdfast.Locker
 	granted int
@@ -155,8 +154,7 @@ func TestTwice(t *testing.T) {
 	require.Equal(t, n[1], multilock.New(quorum(c, two), quorum(two, c)).Name(), "the same masters in another order")
 }
 
-// TestWrapped: members in types of somebody's own are called by these, and have their places in the
-// order.
+// TestWrapped: members in types of somebody's own are called by these, and have their places in the order.
 func TestWrapped(t *testing.T) {
 	c, rdb := shared(t)
 	n := names(t, "abcd")
@@ -170,8 +168,7 @@ func TestWrapped(t *testing.T) {
 	require.Empty(t, taken(t, rdb, n...))
 }
 
-// TestAPanic: a hook of go-redis panics for one of the members. The panic reaches the caller, and
-// nothing stays taken.
+// TestAPanic: a hook of go-redis panics for one of the members. The panic reaches the caller, and nothing stays taken.
 func TestAPanic(t *testing.T) {
 	for _, far := range []bool{false, true} {
 		rdb := redistest.Shared(t).Client(t)

@@ -77,8 +77,7 @@ func lock(ctx context.Context, t *testing.T, l holdfast.Locker, opts ...holdfast
 	return take(ctx, t, l.Lock, opts...)
 }
 
-// TestKind: what every kind of lock promises, of the lock that has one member. It is as good a lock
-// as its member is.
+// TestKind: what every kind of lock promises, of the lock that has one member. It is as good a lock as its member is.
 func TestKind(t *testing.T) {
 	kindtest.Run(t, kindtest.Kind{Name: "multilock", Members: "rlock", Lease: 2 * time.Second}.On(t, kindtest.Servers{
 		All: []*redistest.Server{redistest.Start(t)},

@@ -204,9 +204,8 @@ func TestNothingBehindIsHeldMeanwhileControl(t *testing.T) {
 	unlock(t, waiting.Hold())
 }
 
-// scripts takes eight locks of one client and gives them back, and returns how many scripts each took
-// at best. (On a machine that stands still for 2 ms between two goroutines, they do not wait for each
-// other.)
+// scripts takes eight locks of one client and gives them back, and returns how many scripts each took at best. (On a machine
+// that stands still for 2 ms between two goroutines, they do not wait for each other.)
 func scripts(t *testing.T) (toTake, toGiveBack int64) {
 	srv := redistest.Start(t)
 	c, direct := newClient(t, srv.Client(t), nil), srv.Client(t)
@@ -234,8 +233,7 @@ func TestOneScript(t *testing.T) {
 	require.Equal(t, int64(1), toTake)
 	require.Equal(t, int64(1), toGiveBack)
 
-	// The control: goroutines that begin together, and do not say so, send the first two by
-	// themselves.
+	// The control: goroutines that begin together, and do not say so, send the first two by themselves.
 	t.Cleanup(defence.Group.Without(t))
 	toTake, toGiveBack = scripts(t)
 	require.Greater(t, toTake, int64(1))
@@ -308,9 +306,8 @@ func TestWaitBoundsTheWhole(t *testing.T) {
 	unlock(t, b)
 }
 
-// crossing has two processes take a and b, given in both orders with a third member in between that
-// is taken until both wait. nest is what each process makes of its members, within is how long each
-// waits at most.
+// crossing has two processes take a and b, given in both orders with a third member in between that is taken until both wait.
+// nest is what each process makes of its members, within is how long each waits at most.
 func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, within time.Duration) []error {
 	other, rdb := shared(t)
 	ctx, n := t.Context(), names(t, "abxy")

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// clusterTest is a cluster of two shards with a replica each, shared by the subtests because it
-// takes 2 s to start.
+// clusterTest is a cluster of two shards with a replica each, shared by the subtests because it takes 2 s to start.
 type clusterTest struct {
 	*redistest.Cluster
 	sharded bool // the servers know SSUBSCRIBE
@@ -83,8 +82,7 @@ func (c clusterTest) hears(t *testing.T, s *Subscription) {
 	woken(t, s)
 }
 
-// One connection per server, however many channels; one for all where the servers know no sharded
-// channels.
+// One connection per server, however many channels; one for all where the servers know no sharded channels.
 func (c clusterTest) links(t *testing.T) {
 	h := newHub(t, c.client(t), Options{Linger: 20 * time.Millisecond})
 	subs := make([]*Subscription, 200)
@@ -187,8 +185,7 @@ func (c clusterTest) move(t *testing.T, key, to string) {
 	for i, n := range c.Nodes {
 		nodes[i] = n.Client(t)
 	}
-	// The newest epoch wins where nodes disagree, and a gossip of the old state may undo a half of
-	// the move.
+	// The newest epoch wins where nodes disagree, and a gossip of the old state may undo a half of the move.
 	require.NoError(t, owner.Do(t.Context(), "cluster", "bumpepoch").Err())
 	eventually(t, "everybody knows the new owner", func() bool {
 		for _, n := range nodes {
@@ -231,8 +228,7 @@ func (c clusterTest) failover(t *testing.T, channel string, stopped bool) {
 	c.eventuallyHears(t, master, s)
 }
 
-// eventuallyHears publishes at the new master until more has been heard than loss and confirmation
-// explain.
+// eventuallyHears publishes at the new master until more has been heard than loss and confirmation explain.
 func (c clusterTest) eventuallyHears(t *testing.T, master *redistest.Server, s *Subscription) {
 	rdb := master.Client(t)
 	tokens := 0
@@ -268,9 +264,8 @@ func TestRing(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()))
 }
 
-// TestFollowCosts: behind Sentinel a client with somebody who waits sends a command a second, for
-// however many waiters. One for whom nobody waits, though its subscription lingers, sends nothing;
-// nor does one that is not behind Sentinel.
+// TestFollowCosts: behind Sentinel a client with somebody who waits sends a command a second, for however many waiters. One for
+// whom nobody waits, though its subscription lingers, sends nothing; nor does one that is not behind Sentinel.
 func TestFollowCosts(t *testing.T) {
 	level.ForAll(t)
 	s := redistest.StartSentinel(t)

@@ -61,9 +61,8 @@ func TestPanickingDialer(t *testing.T) {
 	require.EqualValues(t, 3, dials.Load())
 }
 
-// TestEndsWhileItOpens: a connection that opens in the moment in which it is to end ends, however
-// the keeper's choice between the two falls. It read on for ever, and Close waited for it, half of
-// the time.
+// TestEndsWhileItOpens: a connection that opens in the moment in which it is to end ends, however the keeper's choice between
+// the two falls. It read on for ever, and Close waited for it, half of the time.
 func TestEndsWhileItOpens(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for range 20 {
@@ -261,8 +260,7 @@ func TestCloseWhileConnecting(t *testing.T) {
 	require.NoError(t, h.Close(t.Context()))
 }
 
-// TestLeftWhileSubscribing: everybody leaves a channel whose subscription is still on its way. It is
-// unsubscribed all the same.
+// TestLeftWhileSubscribing: everybody leaves a channel whose subscription is still on its way. It is unsubscribed all the same.
 func TestLeftWhileSubscribing(t *testing.T) {
 	server := redistest.Start(t)
 	rdb, proxy := server.Client(t), faultproxy.New(t, server.Addr())

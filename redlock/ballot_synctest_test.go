@@ -48,8 +48,7 @@ func TestMasterThatIsNotAskedIsNotSilent(t *testing.T) {
 	require.Zero(t, v.Silence())
 }
 
-// A vote whose turn comes after its caller has left is not sent, and the master is not taken for
-// silent.
+// A vote whose turn comes after its caller has left is not sent, and the master is not taken for silent.
 func TestVoteOfOneWhoHasLeft(t *testing.T) {
 	b, v := ballotOfOne(t)
 	_, before := v.sequence.enter()
@@ -143,8 +142,7 @@ func TestLooksAgainWhenAMajorityIsFree(t *testing.T) {
 	}
 }
 
-// Something else than a lock at one master, which may be the only one that was asked, is not taken
-// for the word of a majority.
+// Something else than a lock at one master, which may be the only one that was asked, is not taken for the word of a majority.
 func TestMistakeOfAMinority(t *testing.T) {
 	r := rival{owner: "colour", left: -1, masters: 1}
 	require.NoError(t, r.blocker(2).Mistake("a"))
@@ -171,9 +169,8 @@ type nobody struct{}
 
 func (nobody) Lost(error) {}
 
-// TestRefusedBeforeTheHold: a refusal has the hold renewed soon, also one that comes when the votes
-// are counted and there is no hold yet. One of a question that came after the win does not: who
-// asks again and again is refused each time.
+// TestRefusedBeforeTheHold: a refusal has the hold renewed soon, also one that comes when the votes are counted and there is no
+// hold yet. One of a question that came after the win does not: who asks again and again is refused each time.
 func TestRefusedBeforeTheHold(t *testing.T) {
 	for name, hears := range map[string]struct {
 		won, held bool // what the ballot knows when the refusal comes
@@ -236,8 +233,7 @@ func TestLeasesAtTheEndsOfTheirRange(t *testing.T) {
 	}
 }
 
-// The masters that are asked first are not the same one for all names, and the order of clients
-// does not matter.
+// The masters that are asked first are not the same one for all names, and the order of clients does not matter.
 func TestLeadsAreSpread(t *testing.T) {
 	ids := []string{"0a1b", "f00d", "beef", "cafe", "5eed"}
 	led := map[string]int{}
@@ -285,8 +281,7 @@ func testRivals(t *testing.T) {
 	require.Equal(t, 1, len(r.names))
 }
 
-// Who is much slower than the others is not asked first, nor is who is held by somebody without a
-// majority.
+// Who is much slower than the others is not asked first, nor is who is held by somebody without a majority.
 func TestLeadIsPassedOver(t *testing.T) {
 	var clients []*engine.Client
 	for _, m := range redistest.StartMasters(t, 3) {
@@ -387,8 +382,7 @@ func TestAgree(t *testing.T) {
 	}
 }
 
-// TestProposedAboveTheLast: whatever the clocks show, a token that this process has seen is not proposed
-// again.
+// TestProposedAboveTheLast: whatever the clocks show, a token that this process has seen is not proposed again.
 func TestProposedAboveTheLast(t *testing.T) {
 	q := closedBallot(t).q
 	q.noteToken(1 << 60)

@@ -37,8 +37,7 @@ func tokens(t *testing.T) (first, second uint64) {
 	return h.Token(), next.Token()
 }
 
-// A token that only one master knew is told to a majority before the grant counts, so the next one
-// is greater.
+// A token that only one master knew is told to a majority before the grant counts, so the next one is greater.
 func TestTokenIsTold(t *testing.T) {
 	first, second := tokens(t)
 	require.Greater(t, second, first)
@@ -114,9 +113,8 @@ func TestWaiterIsWoken(t *testing.T) {
 	require.False(t, woken(t, never, 0, 1, 2, 3, 4), "the control: one that hears none of them sleeps on")
 }
 
-// afterLeave has a lock of a long lease left with little time while the vote of one master is on
-// its way, which comes when the leaving has found nothing there. It returns for how long that
-// master then keeps the lock.
+// afterLeave has a lock of a long lease left with little time while the vote of one master is on its way, which comes when the
+// leaving has found nothing there. It returns for how long that master then keeps the lock.
 func afterLeave(t *testing.T) (kept time.Duration) {
 	l := newLab(t, 3)
 	eventually(t, "a vote that was late, and yet executed", func() bool { // else it refuses itself, on a busy machine
@@ -160,8 +158,7 @@ func TestVoteAfterLeave(t *testing.T) {
 	require.Greater(t, afterLeave(t), time.Minute+time.Second)
 }
 
-// left is for how long the masters keep a lock still, shortest first. Masters that do not have it
-// are not among them.
+// left is for how long the masters keep a lock still, shortest first. Masters that do not have it are not among them.
 func (l *lab) left(name string) (list []time.Duration) {
 	for _, rdb := range l.direct {
 		if d := rdb.PTTL(l.Context(), name).Val(); d > 0 {
@@ -228,8 +225,7 @@ func TestHoldAtLeastJoined(t *testing.T) {
 	}
 }
 
-// The control: without that it has the lock for a lease, and whoever unlocks does not make it
-// longer.
+// The control: without that it has the lock for a lease, and whoever unlocks does not make it longer.
 func TestHoldAtLeastJoinedControl(t *testing.T) {
 	t.Cleanup(defence.JoinStays.Without(t))
 	for how := range joins {
@@ -241,9 +237,8 @@ func TestHoldAtLeastJoinedControl(t *testing.T) {
 	}
 }
 
-// joining has a lock that is to stay for an hour unlocked while a master is asked to take it back.
-// Neither the answer to that comes, nor does that master hear that the lock is left. It returns for
-// how long each keeps it then.
+// joining has a lock that is to stay for an hour unlocked while a master is asked to take it back. Neither the answer to that
+// comes, nor does that master hear that the lock is left. It returns for how long each keeps it then.
 func joining(t *testing.T) []time.Duration {
 	l, p, m := newParty(t, 3, &holdfast.Options{Lease: long, RetryBudget: 500 * time.Millisecond})
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour), redlock.MasterTimeout(2*time.Second))

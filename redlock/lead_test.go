@@ -72,8 +72,7 @@ func (l *lab) taken(name string, at int) bool {
 	return l.gets(granted)
 }
 
-// gets reports whether a waiter is granted the lock, however slow the machine is; with a defence
-// switched off it has less time.
+// gets reports whether a waiter is granted the lock, however slow the machine is; with a defence switched off it has less time.
 func (l *lab) gets(waiter *kindtest.Pending) bool {
 	if begun := time.Now(); defence.LastWord.Off() {
 		eventually(l.T, "granted, or its time is over", func() bool { return waiter.Over() || time.Since(begun) > 2*never })
@@ -175,8 +174,7 @@ func handedOn(t *testing.T) holdfast.How {
 	return <-hows
 }
 
-// TestWhoIsCutOffIsSeen: a process that cannot reach one of the masters is seen at the others, and
-// has its turn.
+// TestWhoIsCutOffIsSeen: a process that cannot reach one of the masters is seen at the others, and has its turn.
 func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, holdfast.Asked, handedOn(t)) }
 
 // The control: one master is asked who waits, and the lock is handed off past that process.
@@ -243,9 +241,8 @@ func TestWaiterDoesNotWakeItselfControl(t *testing.T) {
 	require.True(t, wakesItself(t))
 }
 
-// questions has processes that were refused a lock ask for it again, each in another call, and
-// returns how many votes that sends before there is an answer. When there are as many as are awaited the
-// caller leaves, and there is no second look.
+// questions has processes that were refused a lock ask for it again, each in another call, and returns how many votes that
+// sends before there is an answer. When there are as many as are awaited the caller leaves, and there is no second look.
 func questions(t *testing.T, awaited int) (perCall int) {
 	const processes, masters = 5, 5
 	l := newLab(t, masters)

@@ -62,8 +62,7 @@ func visited(t *testing.T, lapse string, masters ...int) (m *redlock.Mutex, h *h
 	return m, h
 }
 
-// A holder is told when a majority may have granted the lock to somebody else, also when that one
-// has gone before it asks.
+// A holder is told when a majority may have granted the lock to somebody else, also when that one has gone before it asks.
 func TestVisitedHoldIsLost(t *testing.T) {
 	t.Parallel()
 	for lapse := range lapses {
@@ -120,8 +119,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newLab(t, 5)
-			// All are waited for: who is asked a second time might have granted it to somebody and
-			// forgotten that.
+			// All are waited for: who is asked a second time might have granted it to somebody and forgotten that.
 			m := l.process(&holdfast.Options{Lease: 6 * time.Second}).mutex(uniqueName(t),
 				redlock.MasterTimeout(1500*time.Millisecond))
 			h := l.everywhere(m)
@@ -138,8 +136,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 	}
 }
 
-// contradicted has three of five masters name others, who are not the same if apart is set, in place of
-// the holder.
+// contradicted has three of five masters name others, who are not the same if apart is set, in place of the holder.
 func contradicted(t *testing.T, apart bool) (l *lab, p *process, h *holdfast.Hold, name string) {
 	l = newLab(t, 5)
 	name = uniqueName(t)
@@ -209,8 +206,7 @@ func firstGrant(t *testing.T) *holdfast.Hold {
 	return h
 }
 
-// A master that has no token may have granted the lock to anybody before it grants it to the holder
-// for the first time.
+// A master that has no token may have granted the lock to anybody before it grants it to the holder for the first time.
 func TestFirstGrantProvesNothing(t *testing.T) {
 	t.Parallel()
 	h := firstGrant(t)

@@ -147,9 +147,8 @@ func (p *process) close(t *testing.T) {
 	}
 }
 
-// TestKind: what every kind of lock promises. The masters are waited for as long as a busy machine
-// may need. They are trusted though they were started only now, because the suite leaves locks
-// taken for an hour.
+// TestKind: what every kind of lock promises. The masters are waited for as long as a busy machine may need. They are trusted
+// though they were started only now, because the suite leaves locks taken for an hour.
 func TestKind(t *testing.T) {
 	mutex := func(c []*holdfast.Client, name string, opts ...holdfast.Option) *redlock.Mutex {
 		trusted := []holdfast.Option{redlock.TrustRestarts(), redlock.MasterTimeout(time.Second)}

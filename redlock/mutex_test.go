@@ -78,9 +78,8 @@ func TestTwinsOfUsedClientsAreRefused(t *testing.T) {
 	}
 }
 
-// An even number of masters is allowed. Half of them that refuse are enough to know that somebody
-// else has the lock, whatever the others would say: it is no outage, and a wait goes on for longer
-// than the retry budget.
+// An even number of masters is allowed. Half of them that refuse are enough to know that somebody else has the lock, whatever
+// the others would say: it is no outage, and a wait goes on for longer than the retry budget.
 func TestEvenNumberOfMasters(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 4} {
@@ -168,8 +167,7 @@ func TestOrderOfClients(t *testing.T) {
 	unlock(t, lock(t, redlock.New([]*holdfast.Client{c[2], c[1], c[0]}, name)))
 }
 
-// A renewal that the masters execute behind the release finds nothing. That is the release's work,
-// and no loss.
+// A renewal that the masters execute behind the release finds nothing. That is the release's work, and no loss.
 func TestReleaseOvertakesRenewal(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
@@ -202,8 +200,7 @@ func TestCloseWithASilentMaster(t *testing.T) {
 	require.NoError(t, p.clients[0].Close(t.Context()))
 }
 
-// Why masters do not answer is in the error, in its text and its chain: also to who has closed the go-redis
-// clients first.
+// Why masters do not answer is in the error, in its text and its chain: also to who has closed the go-redis clients first.
 func TestWhyMastersAreSilent(t *testing.T) {
 	t.Parallel()
 	closed := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"})
@@ -309,8 +306,7 @@ func TestTryLockOverStaleConnections(t *testing.T) {
 	unlock(t, take(t.Context(), t, m.TryLock, redlock.MasterTimeout(5*time.Second)))
 }
 
-// What was refused a connection was not asked: an unlock that a majority never heard of has not
-// happened there.
+// What was refused a connection was not asked: an unlock that a majority never heard of has not happened there.
 func TestRefusedConnectionIsNotUncertain(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)

@@ -160,8 +160,7 @@ func TestAMajorityThatCannotBeHad(t *testing.T) {
 	})
 }
 
-// Who loses the majority is told before anybody else can have the lock; who keeps it does not
-// notice.
+// Who loses the majority is told before anybody else can have the lock; who keeps it does not notice.
 func TestHoldAndOutage(t *testing.T) {
 	t.Parallel()
 	for _, out := range []int{2, 3} {
@@ -201,8 +200,7 @@ func (l *lab) nothingLeft(name string) {
 	}
 }
 
-// Who leaves while the masters are asked again and again has an error that the attempts which go on
-// meanwhile do not write to.
+// Who leaves while the masters are asked again and again has an error that the attempts which go on meanwhile do not write to.
 func TestLeavingWhileItFails(t *testing.T) {
 	t.Parallel()
 	_, p, m := newParty(t, 3, &holdfast.Options{RetryBudget: time.Minute})
@@ -253,8 +251,7 @@ func TestHandOff(t *testing.T) {
 	l.nothingLeft(m.Name())
 }
 
-// The lock is handed off while two of five masters fail, and a holder that lost it does not hand it
-// on.
+// The lock is handed off while two of five masters fail, and a holder that lost it does not hand it on.
 func TestHandOffAndOutage(t *testing.T) {
 	t.Parallel()
 	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 6 * time.Second})

@@ -50,9 +50,8 @@ func TestMasterIsJoinedAgainControl(t *testing.T) {
 	unlock(t, h)
 }
 
-// rolling restarts the two masters that a hold was won at, one when the vote of the other counts
-// again, and returns how the hold ended, if it did. The first restart is soon after that, and the
-// third master has granted the lock a moment before.
+// rolling restarts the two masters that a hold was won at, one when the vote of the other counts again, and returns how the
+// hold ended, if it did. The first restart is soon after that, and the third master has granted the lock a moment before.
 func rolling(t *testing.T) error {
 	const lease = 3 * time.Second
 	l := newLab(t, 3)
@@ -151,9 +150,8 @@ func TestDelayedRestartControl(t *testing.T) {
 	}
 }
 
-// besieged has a process hold the lock by three masters of five, one of which loses its data; all but
-// two then name another owner, as while that one asks for it. It returns how the hold ends, nil if
-// it goes on when the other has given them back.
+// besieged has a process hold the lock by three masters of five, one of which loses its data; all but two then name another
+// owner, as while that one asks for it. It returns how the hold ends, nil if it goes on when the other has given them back.
 func besieged(t *testing.T) error {
 	l := newLab(t, 5)
 	a := l.process(&holdfast.Options{Lease: 9 * time.Second})
@@ -191,8 +189,7 @@ func besieged(t *testing.T) error {
 	return h.Unlock(t.Context())
 }
 
-// Who asks for the lock in the moment in which a master has lost it is not taken for one who has
-// it.
+// Who asks for the lock in the moment in which a master has lost it is not taken for one who has it.
 func TestRivalAtARestartedMaster(t *testing.T) {
 	level.ForAll(t) // TestDelayedRestart has the control of the same defence
 	require.NoError(t, besieged(t))

@@ -17,9 +17,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// lateWord has a process hold a lock, which is renewed once: master 0 executes that only after the
-// others have, and has lost the hold by then. It returns when that master's answer is on its way.
-// Its votes until then are counted.
+// lateWord has a process hold a lock, which is renewed once: master 0 executes that only after the others have, and has lost
+// the hold by then. It returns when that master's answer is on its way. Its votes until then are counted.
 func lateWord(t *testing.T) (l *lab, p *process, name string, h *holdfast.Hold, votes int) {
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: 6 * time.Second}, time.Minute)
@@ -38,8 +37,7 @@ func lateWord(t *testing.T) (l *lab, p *process, name string, h *holdfast.Hold, 
 	return l, p, name, h, votes
 }
 
-// A master that says only after the others have renewed a hold that it has forgotten it is asked at
-// once to take it back.
+// A master that says only after the others have renewed a hold that it has forgotten it is asked at once to take it back.
 func TestLateWordOfALoss(t *testing.T) {
 	l, _, name, h, _ := lateWord(t)
 	eventually(t, "taken back", func() bool { return l.direct[0].HExists(t.Context(), name, h.Owner()).Val() })
@@ -47,8 +45,7 @@ func TestLateWordOfALoss(t *testing.T) {
 	require.NoError(t, h.Context().Err())
 	unlock(t, h)
 
-	// The control: what nobody waits for is noted alone, and the master is asked a third of a lease
-	// later.
+	// The control: what nobody waits for is noted alone, and the master is asked a third of a lease later.
 	t.Cleanup(defence.Retake.Without(t))
 	l, p, name, h, votes := lateWord(t)
 	eventually(t, "it has said so", func() bool { return l.masters[0].CommandCalls(t)["evalsha"] > 0 })
@@ -63,15 +60,13 @@ func TestLateWordOfALoss(t *testing.T) {
 // long is a lease that is not renewed in its ordinary way while a test runs.
 const long = 10 * time.Minute
 
-// heldUp has a process win a lock with two of three masters. The question to the third one was
-// decided on with the others, and is sent when the lock is won. That master has never known a
-// token. Then another one loses its data.
+// heldUp has a process win a lock with two of three masters. The question to the third one was decided on with the others, and
+// is sent when the lock is won. That master has never known a token. Then another one loses its data.
 func heldUp(t *testing.T) (l *lab, p *process, name string, h *holdfast.Hold) {
 	l = newLab(t, 3)
 	p = l.patient(&holdfast.Options{Lease: long}, time.Minute)
 	m := p.mutex(uniqueName(t), redlock.MasterTimeout(10*time.Second), redlock.TrustRestarts())
-	// What is sent to a master about a lock is sent when what came before has its answer, so a late
-	// one holds up the next.
+	// What is sent to a master about a lock is sent when what came before has its answer, so a late one holds up the next.
 	late := p.proxies[2].DelayReply(isRelease, 1, time.Hour)
 	require.NoError(t, l.direct[2].ScriptLoad(t.Context(), lua.Release.Text()).Err()) // one request
 	require.NoError(t, lockOnce(t.Context(), m))
@@ -112,8 +107,7 @@ func TestAskedBeforeTheWin(t *testing.T) {
 	unlock(t, h)
 }
 
-// The control: where only what was sent by then counts, others may have held the third master
-// since, and now the first.
+// The control: where only what was sent by then counts, others may have held the third master since, and now the first.
 func TestAskedBeforeTheWinControl(t *testing.T) {
 	t.Cleanup(defence.Begun.Without(t))
 	_, _, _, h := heldUp(t)
@@ -182,9 +176,8 @@ func TestContestedHoldSettlesControl(t *testing.T) {
 	require.ErrorIs(t, lost, holdfast.ErrLost)
 }
 
-// restartBehindProxy has a process hold a lock by three masters of five, one of which is started anew
-// without its data, and another process, whose proxies keep its connections over that, try. It
-// returns what became of that.
+// restartBehindProxy has a process hold a lock by three masters of five, one of which is started anew without its data, and
+// another process, whose proxies keep its connections over that, try. It returns what became of that.
 func restartBehindProxy(t *testing.T) error {
 	l := newClockLab(t, 5)
 	opts := &holdfast.Options{Lease: 10 * time.Second, RetryBudget: 300 * time.Millisecond}
@@ -216,8 +209,7 @@ func restartBehindProxy(t *testing.T) error {
 	return err
 }
 
-// A restart is noticed also where a proxy keeps the connections: the master's run is asked with its
-// vote.
+// A restart is noticed also where a proxy keeps the connections: the master's run is asked with its vote.
 func TestRestartBehindProxy(t *testing.T) {
 	err := restartBehindProxy(t)
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired, "two masters have the lock, and the third one does not count")

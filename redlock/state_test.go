@@ -158,8 +158,7 @@ func TestStateAndOutage(t *testing.T) {
 		o.off(l, p, 1)
 		eventually(t, "the second is back", func() bool {
 			s, _ := m.State(t.Context())
-			// the killed one has lost its data, so then it depends on the first who has the
-			// lock
+			// the killed one has lost its data, so then it depends on the first who has the lock
 			return s.Masters[1].Err == nil
 		})
 		kindtest.Forced(t, m)
@@ -168,8 +167,7 @@ func TestStateAndOutage(t *testing.T) {
 	})
 }
 
-// What was released at too few masters, as far as is known, is no success, and the error says at
-// how many it was.
+// What was released at too few masters, as far as is known, is no success, and the error says at how many it was.
 func TestForceUnlockWithoutAMajority(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
@@ -220,8 +218,7 @@ func TestStateIsCancelled(t *testing.T) {
 	require.ErrorContains(t, err, "not sent")
 }
 
-// What one process left for the rest of its time is forced too, also where a master has not heard
-// of the leaving.
+// What one process left for the rest of its time is forced too, also where a master has not heard of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
@@ -281,9 +278,8 @@ func (f *forced) force() {
 	kindtest.Forced(f, f.by.mutex(f.name, redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
 }
 
-// TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back:
-// the next renewal says that the lock is lost. It asks a master too that does not know the holder, which
-// must not take it in as if nothing had happened.
+// TestForceUnlockIsNoticed: a lock is freed, and nobody takes it. Its holder does not take it back: the next renewal says that
+// the lock is lost. It asks a master too that does not know the holder, which must not take it in as if nothing had happened.
 func TestForceUnlockIsNoticed(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ same, unknown bool }{
@@ -304,8 +300,7 @@ func TestForceUnlockIsNoticed(t *testing.T) {
 	}
 }
 
-// The control: without a token used up, the holder restores its hold, and nothing says that somebody
-// wanted it gone.
+// The control: without a token used up, the holder restores its hold, and nothing says that somebody wanted it gone.
 func TestForceUnlockIsNoticedControl(t *testing.T) {
 	t.Parallel()
 	f := newForced(t, true, mutant.Hook(lua.Force, "call('SET', tokens, token,", "call('SET', tokens, last,"))

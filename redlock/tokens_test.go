@@ -47,16 +47,14 @@ func (l *lab) forget() {
 	}
 }
 
-// token is that of a hold of the process's, which is released. (Since when a master runs is told by
-// its clock.)
+// token is that of a hold of the process's, which is released. (Since when a master runs is told by its clock.)
 func (l *lab) token(p *process, name string) uint64 {
 	h := lock(l, p.mutex(name, redlock.TrustRestarts()))
 	unlock(l, h)
 	return h.Token()
 }
 
-// Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of
-// them.
+// Tokens are by the masters' clocks, whatever that of the client shows: here it is an hour ahead of them.
 func TestTokensAreByTheMastersClocks(t *testing.T) {
 	t.Parallel()
 	l := newClockLab(t, 3)
@@ -73,8 +71,7 @@ func TestTokensAreByTheMastersClocks(t *testing.T) {
 	require.Greater(t, l.token(l.process(nil), name), first, "another client, and no master knows the last token")
 }
 
-// The control: a client that proposes by its own clock leaves tokens that those after it do not
-// reach.
+// The control: a client that proposes by its own clock leaves tokens that those after it do not reach.
 func TestTokensAreByTheMastersClocksControl(t *testing.T) {
 	l := newClockLab(t, 3)
 	for _, m := range l.masters {
@@ -161,8 +158,7 @@ func TestTokensGrowWhenClocksAreSet(t *testing.T) {
 	require.Greater(t, last, l.time(0)-uint64(time.Minute.Microseconds()), "they follow a clock that is set forward")
 }
 
-// Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after
-// it do not reach.
+// Who proposes by a clock of years ahead neither jams the lock nor leaves a token that those after it do not reach.
 func TestAbsurdProposals(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)

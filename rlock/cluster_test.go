@@ -115,9 +115,8 @@ func (c hangingCluster) leftElsewhere(t *testing.T) (left int64) {
 	return left
 }
 
-// acquisitions: as many as a pool has connections, and more, wait for the one that hangs. Of the
-// client only the map of slots is known: nothing else is asked of a server, which might be the one
-// that hangs.
+// acquisitions: as many as a pool has connections, and more, wait for the one that hangs. Of the client only the map of slots
+// is known: nothing else is asked of a server, which might be the one that hangs.
 func (c hangingCluster) acquisitions(t *testing.T) {
 	rdb := c.client(t, 5*time.Minute)
 	client := newClient(t, rdb, nil)
@@ -287,8 +286,7 @@ func listens(t *testing.T, server *redistest.Server, channel string) bool {
 	return kindtest.Listeners(t.Context(), server.Client(t), channel) == 1
 }
 
-// asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes
-// it. It leaves with the test.
+// asleep makes a client on rdb that waits for a lock, and returns when nothing but a message wakes it. It leaves with the test.
 func asleep(t *testing.T, primary *redistest.Server, holder *holdfast.Client, rdb redis.UniversalClient) *sleeper {
 	s := &sleeper{name: uniqueName(t)}
 	_ = lock(t, rlock.New(holder, s.name))

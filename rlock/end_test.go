@@ -53,8 +53,7 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 	}
 }
 
-// TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would
-// not help.
+// TestClosedWithoutAServer: releases that get no answer are told, and without a remedy that would not help.
 func TestClosedWithoutAServer(t *testing.T) {
 	t.Parallel()
 	refusedDials(t)
@@ -73,8 +72,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 	require.NotContains(t, err.Error(), "close the Holdfast client")
 }
 
-// TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says
-// that this was in vain.
+// TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says that this was in vain.
 func TestClosedAfterALostUnlock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -136,8 +134,7 @@ func TestCloseWithoutReadTimeout(t *testing.T) {
 	require.ErrorIs(t, kindtest.Receive(t, "Close returns", closed), holdfast.ErrUnavailable)
 }
 
-// TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called
-// names that one's lock.
+// TestUnderAnEndedHold: what fails because the hold has ended under whose context it was called names that one's lock.
 func TestUnderAnEndedHold(t *testing.T) {
 	t.Parallel()
 	c, _ := shared(t, nil)
@@ -218,9 +215,8 @@ func TestContextThatHadEnded(t *testing.T) {
 	unlock(t, other)
 }
 
-// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until
-// Close has begun, or until it has returned. It reports whether the lock is free when Close has
-// returned.
+// closedWhileUnlocking closes a client while the network keeps the release of an Unlock: until Close has begun, or until it has
+// returned. It reports whether the lock is free when Close has returned.
 func closedWhileUnlocking(t *testing.T, returned bool) bool {
 	srv := redistest.Start(t)
 	direct := srv.Client(t)
@@ -372,8 +368,7 @@ func withOwner(ctx context.Context, h *holdfast.Hold) context.Context {
 	return h.Context()
 }
 
-// TestPanickingHookControl: the same with the panic let through at once: who comes next waits for a
-// place that nobody has.
+// TestPanickingHookControl: the same with the panic let through at once: who comes next waits for a place that nobody has.
 func TestPanickingHookControl(t *testing.T) {
 	p, c, rdb := newPanicky(t, nil)
 	m := rlock.New(c, uniqueName(t))

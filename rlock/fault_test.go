@@ -42,8 +42,7 @@ func proxiedTo(t *testing.T, srv *redistest.Server, read time.Duration, opts *ho
 	return &proxied{srv, proxy, srv.Client(t), c, rlock.New(c, "a")}
 }
 
-// nothingLeft waits until the lock is free and stays so through the stragglers of the test, and
-// every key has a TTL.
+// nothingLeft waits until the lock is free and stays so through the stragglers of the test, and every key has a TTL.
 func (p *proxied) nothingLeft(t *testing.T) {
 	require.True(t, free(t, p.direct, "a"))
 	for _, key := range p.direct.Keys(context.Background(), "*").Val() {
@@ -51,8 +50,7 @@ func (p *proxied) nothingLeft(t *testing.T) {
 	}
 }
 
-// TestLooksLeaveNothingOpen: who only looks, and gets no answer, is not told that something may have
-// happened.
+// TestLooksLeaveNothingOpen: who only looks, and gets no answer, is not told that something may have happened.
 func TestLooksLeaveNothingOpen(t *testing.T) {
 	t.Cleanup(defence.Resend.Without(t))
 	p := newProxied(t, nil)
@@ -141,8 +139,7 @@ func warm(t *testing.T, p *proxied) {
 	unlock(t, take(h.Context(), t, p.mutex.Lock), h)
 }
 
-// TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not
-// arrive.
+// TestUnlockIsDetachedControl: with the caller's cancellation let through, an unlock does not arrive.
 func TestUnlockIsDetachedControl(t *testing.T) {
 	p := newProxied(t, nil)
 	warm(t, p)
@@ -278,9 +275,8 @@ func TestSlowWay(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestSilentServerKeepsNoGoroutines: who leaves while the server does not answer leaves one
-// goroutine for all behind, however many they are, and however long the lease; and when it answers
-// again all is given back.
+// TestSilentServerKeepsNoGoroutines: who leaves while the server does not answer leaves one goroutine for all behind, however
+// many they are, and however long the lease; and when it answers again all is given back.
 func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 	srv := redistest.Start(t)
 	proxy := faultproxy.New(t, srv.Addr())
@@ -338,9 +334,8 @@ func goroutines(function string) (n int) {
 	return n
 }
 
-// lateRenewal has an owner lock and unlock while the network keeps a renewal or an extension, and
-// lock again for a shorter time. It returns by how much the second lease is longer than was asked
-// for when that request has come to the server.
+// lateRenewal has an owner lock and unlock while the network keeps a renewal or an extension, and lock again for a shorter
+// time. It returns by how much the second lease is longer than was asked for when that request has come to the server.
 func lateRenewal(t *testing.T, extend bool) time.Duration {
 	const once = time.Second // after which an extension without an answer is not repeated
 	p := proxiedTo(t, redistest.Start(t), once, &holdfast.Options{RetryBudget: once})
@@ -367,8 +362,7 @@ func lateRenewal(t *testing.T, extend bool) time.Duration {
 	return left - lease/2
 }
 
-// TestLateRenewal: what the network keeps of one lease does not lengthen the next one of the same
-// owner.
+// TestLateRenewal: what the network keeps of one lease does not lengthen the next one of the same owner.
 func TestLateRenewal(t *testing.T) {
 	for _, extend := range []bool{false, true} {
 		require.LessOrEqual(t, lateRenewal(t, extend), time.Duration(0))
@@ -381,10 +375,9 @@ func TestLateRenewal(t *testing.T) {
 	}
 }
 
-// leftInMovingSlot leaves a lock that is to stay for an hour while a cluster moves its slot. It
-// tells for how long the lock is taken then, if it is. All keys of the script are there, also the
-// one with a head start, as one who waits far away leaves it: else the cluster refuses the script
-// until the move has ended.
+// leftInMovingSlot leaves a lock that is to stay for an hour while a cluster moves its slot. It tells for how long the lock is
+// taken then, if it is. All keys of the script are there, also the one with a head start, as one who waits far away leaves it:
+// else the cluster refuses the script until the move has ended.
 func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) time.Duration {
 	rdb, name := c.Client(t), uniqueName(t)
 	for _, hook := range hooks {
@@ -417,8 +410,7 @@ func TestLeaveInMovingSlot(t *testing.T) {
 	})
 }
 
-// TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner
-// any more.
+// TestLeaveWithoutHDEL: who may not run HDEL leaves a lock for the same time, and is not its owner any more.
 func TestLeaveWithoutHDEL(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Command(t, "ACL", "SETUSER", "default", "-hdel")

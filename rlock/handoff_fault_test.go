@@ -148,9 +148,8 @@ func TestSilentServerInAChain(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestCloseInAChain: the client is closed while its goroutines hand the lock off among each other.
-// All are told, the lock is free before its lease ends, and no goroutine stays (which TestMain
-// looks at).
+// TestCloseInAChain: the client is closed while its goroutines hand the lock off among each other. All are told, the lock is
+// free before its lease ends, and no goroutine stays (which TestMain looks at).
 func TestCloseInAChain(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)
@@ -190,14 +189,12 @@ func TestCloseInAChain(t *testing.T) {
 		}
 		require.NoError(t, c.Close(t.Context()))
 		group.Wait()
-		// What was granted in the moment of the end is given back in the background. Its lease
-		// would end later than this waits.
+		// What was granted in the moment of the end is given back in the background. Its lease would end later than this waits.
 		eventually(t, "it is free", func() bool { return free(t, rdb, "a") })
 	}
 }
 
-// TestCloseOfAHandedHold: a hold that was handed off is open when the client is closed, and two wait
-// behind it.
+// TestCloseOfAHandedHold: a hold that was handed off is open when the client is closed, and two wait behind it.
 func TestCloseOfAHandedHold(t *testing.T) {
 	p := newProxied(t, nil)
 	l := lineUp(t.Context(), t, p.mutex, 3)
@@ -252,9 +249,8 @@ func TestOwnSubscriptionIsNoOther(t *testing.T) {
 
 func isClosed(err error) bool { return errors.Is(err, holdfast.ErrClosed) }
 
-// TestLongerLeaseIsNotHandedOn: a hold was extended, by an answer or by a request that comes late,
-// or entered for longer. The next one of the client asks the server, and has the lease that it
-// wants.
+// TestLongerLeaseIsNotHandedOn: a hold was extended, by an answer or by a request that comes late, or entered for longer. The
+// next one of the client asks the server, and has the lease that it wants.
 func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 	for name, lengthen := range map[string]func(t *testing.T, p *proxied, h *holdfast.Hold){
 		"extended": func(t *testing.T, _ *proxied, h *holdfast.Hold) {
@@ -295,8 +291,7 @@ func TestLongerLeaseIsNotHandedOn(t *testing.T) {
 	}
 }
 
-// TestInnerHoldDoesNotRenewForGood: a plain lease is renewed while a renewed hold in it lasts, and
-// not after that.
+// TestInnerHoldDoesNotRenewForGood: a plain lease is renewed while a renewed hold in it lasts, and not after that.
 func TestInnerHoldDoesNotRenewForGood(t *testing.T) {
 	ends := func(t *testing.T) bool { // whether it ended, before it was renewed twice more
 		c, _ := shared(t, nil)

@@ -155,9 +155,8 @@ func TestShortestLease(t *testing.T) {
 	})
 }
 
-// FuzzLease: what is not refused is used as it was given, rounded up to whole milliseconds: as the
-// time to live on a real server, and, a little less, as the time for which the hold is trusted. The
-// token's key lives for twice that.
+// FuzzLease: what is not refused is used as it was given, rounded up to whole milliseconds: as the time to live on a real
+// server, and, a little less, as the time for which the hold is trusted. The token's key lives for twice that.
 func FuzzLease(f *testing.F) {
 	const shortest, longest = time.Minute, math.MaxInt64 - time.Millisecond // shorter ones would end during the test
 	for _, d := range []time.Duration{

@@ -88,8 +88,7 @@ func TestWithoutKeep(t *testing.T) {
 	require.Zero(t, calls["eval"]+calls["subscribe"]+calls["unsubscribe"]+calls["ssubscribe"])
 }
 
-// TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and
-// asked for anew.
+// TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and asked for anew.
 func TestKeptAndUnfit(t *testing.T) {
 	keeper, rdb := shared(t, nil)
 	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
@@ -249,8 +248,7 @@ func TestKeptAndStopped(t *testing.T) {
 	require.Greater(t, onePair(t, m), token)
 }
 
-// TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without
-// hand-offs always.
+// TestHandOff: 64 goroutines of one client. The lock hardly goes back to the server, and without hand-offs always.
 func TestHandOff(t *testing.T) {
 	const goroutines, rounds = 64, 10
 	srv := redistest.Start(t)
@@ -278,9 +276,8 @@ func handed(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (first, next 
 	return l.holder, l.next[0].Hold()
 }
 
-// TestHandedHolder: the hash names the one who got the lock from the server for as long as the client
-// hands it off, and so does every holder. Who got the lock handed re-enters, extends, unlocks within and
-// at last.
+// TestHandedHolder: the hash names the one who got the lock from the server for as long as the client hands it off, and so does
+// every holder. Who got the lock handed re-enters, extends, unlocks within and at last.
 func TestHandedHolder(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t))
@@ -306,9 +303,8 @@ func TestHandedHolder(t *testing.T) {
 	require.ErrorIs(t, next.Unlock(t.Context()), holdfast.ErrReleased)
 }
 
-// TestOwnerThatHandedOnIsAnother: the lock was handed off, and whoever had it before asks for it
-// again. The hash still has the id under which that was granted, but it is not theirs any more: an
-// attempt that is repeated is refused.
+// TestOwnerThatHandedOnIsAnother: the lock was handed off, and whoever had it before asks for it again. The hash still has the
+// id under which that was granted, but it is not theirs any more: an attempt that is repeated is refused.
 func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 	again := func(t *testing.T) error {
 		p := newProxied(t, nil)

@@ -119,8 +119,7 @@ func TestLeftLock(t *testing.T) {
 	require.ErrorContains(t, err, "held by "+h.Owner()+",")
 }
 
-// TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it
-// had.
+// TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it had.
 func TestManyHoldsOfOneOwner(t *testing.T) {
 	t.Parallel()
 	const n = 100
@@ -159,8 +158,7 @@ func TestManyHoldsOfOneOwner(t *testing.T) {
 	}
 }
 
-// TestContextFamily: contexts derived from a hold's end with it and for its reason, and none costs
-// a goroutine.
+// TestContextFamily: contexts derived from a hold's end with it and for its reason, and none costs a goroutine.
 func TestContextFamily(t *testing.T) {
 	const n = 1000
 	c, _ := shared(t, nil)

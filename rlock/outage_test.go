@@ -65,8 +65,7 @@ func TestOutageInTheLocalQueue(t *testing.T) {
 	unavailable(t, front.Err(), syscall.ECONNREFUSED, context.Canceled)
 }
 
-// TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody,
-// whatever Redis says meanwhile.
+// TestKeptOutByItsOwnClient: who waits behind a holder of its client was kept out by somebody, whatever Redis says meanwhile.
 func TestKeptOutByItsOwnClient(t *testing.T) {
 	t.Parallel()
 	p := newProxied(t, nil)
@@ -128,8 +127,7 @@ func TestSpentBudget(t *testing.T) {
 	require.ErrorContains(t, err, "no answer within Options.RetryBudget: ")
 }
 
-// TestNoPassword: a server that wants one, or another, is named as such, whichever words it has for
-// a command of this length.
+// TestNoPassword: a server that wants one, or another, is named as such, whichever words it has for a command of this length.
 func TestNoPassword(t *testing.T) {
 	for _, program := range redistest.Programs(t) {
 		srv := redistest.Start(t, redistest.Exec(program.Path))
@@ -226,8 +224,7 @@ func TestBudgetBoundsDials(t *testing.T) {
 	require.NoError(t, rdb.Close())
 }
 
-// asks are operations that change something, each with the answer to whether that may have
-// happened.
+// asks are operations that change something, each with the answer to whether that may have happened.
 func asks(t *testing.T, rdb *redis.Client) map[string]error {
 	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), uniqueName(t))
 	_, lock := m.Lock(t.Context())

@@ -31,9 +31,8 @@ var parcels = kindtest.Crowd{
 	Hit:     faultproxy.Script(lua.Many.Hash()), At: []int{5, 10, 15, 20, 25},
 }
 
-// TestParcelsMeetFaults: what several names ask for travels in one script, and that is lost, or its
-// answer, or it is executed late. Each name gets what it would get alone: at most once, and to one
-// holder at a time.
+// TestParcelsMeetFaults: what several names ask for travels in one script, and that is lost, or its answer, or it is executed
+// late. Each name gets what it would get alone: at most once, and to one holder at a time.
 func TestParcelsMeetFaults(t *testing.T) { parcels.Meet(t) }
 
 // TestParcelsMeetFaultsControl: answers that go to the wrong names are noticed, and so is a script that is
@@ -124,9 +123,8 @@ func (g *gathering) together(do func(m *rlock.Mutex) error) []error {
 // travelling is how many goroutines send something, or wait until others do.
 func travelling() int { return kindtest.Goroutines("combine.(*Combiner).process(") }
 
-// TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that
-// names have slots. Scripts for many locks are refused there, and every name gets its lock all the
-// same. Control: a server without slots refuses none.
+// TestParcelsOfSlots: a client of one server of a cluster, which serves all slots, does not know that names have slots. Scripts
+// for many locks are refused there, and every name gets its lock all the same. Control: a server without slots refuses none.
 func TestParcelsOfSlots(t *testing.T) {
 	level.ForAll(t)
 	refused := func(slots bool) int {

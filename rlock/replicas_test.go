@@ -66,8 +66,7 @@ func TestTooFewReplicas(t *testing.T) {
 	unlock(t, take(owner, t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, patience)))
 }
 
-// TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is
-// sent again.
+// TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is sent again.
 func TestReplicasAreWaitedForAgain(t *testing.T) {
 	for what, lost := range map[string]func([]string) bool{"write": faultproxy.Script(lua.Recount.Hash()),
 		"wait": waits} {
@@ -93,8 +92,7 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 	}
 }
 
-// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a
-// failover.
+// TestLostBeforeReplicasHaveIt: the key vanishes between the grant and its confirmation, as in a failover.
 func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	rdb := r.Primary().Client(t)
@@ -109,8 +107,7 @@ func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	requireGivenBack(t, r.Primary(), "a")
 }
 
-// TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over.
-// Nothing is left behind.
+// TestLeavingWhileReplicasAreWaitedFor: the caller leaves, its client is closed, the wait is over. Nothing is left behind.
 func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 	for what, row := range map[string]struct {
 		leave func(c *holdfast.Client, cancel func())

@@ -164,9 +164,8 @@ func TestCancelledWriter(t *testing.T) {
 	}
 }
 
-// readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read
-// again. It returns what came of that, and the fields of the lock while it read and after it has
-// stopped to write.
+// readsAgain has a writer's call to read be cancelled while the answer is on its way, and then read again. It returns what came
+// of that, and the fields of the lock while it read and after it has stopped to write.
 func readsAgain(t *testing.T, hooks ...redis.Hook) (both, read map[string]string, err error) {
 	p := newProxied(t, hooks...)
 	own := holdfast.WithOwner(t.Context())

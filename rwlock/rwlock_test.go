@@ -215,8 +215,7 @@ func TestReadsOfTheWriter(t *testing.T) {
 	unlock(t, w)
 }
 
-// A reader that died does not keep a writer out for longer than its lease, although others that live
-// went on to renew theirs.
+// A reader that died does not keep a writer out for longer than its lease, although others that live went on to renew theirs.
 func TestDeadReader(t *testing.T) {
 	t.Parallel()
 	l := newLab(t)
@@ -239,8 +238,7 @@ func TestDeadReader(t *testing.T) {
 	require.Empty(t, l.fields())
 }
 
-// Readers that come after a writer wait for it, those that read already do not. When it goes away
-// they are let in.
+// Readers that come after a writer wait for it, those that read already do not. When it goes away they are let in.
 func TestWaitingWriter(t *testing.T) {
 	l := newLab(t)
 	here, there := l.process(nil), l.process(nil)
@@ -268,8 +266,7 @@ func TestWaitingWriter(t *testing.T) {
 	require.Zero(t, l.waiting())
 }
 
-// A writer that gives up lets the readers in at once, also where another one died while it waited,
-// a while ago.
+// A writer that gives up lets the readers in at once, also where another one died while it waited, a while ago.
 func TestLastWriterThatWaits(t *testing.T) {
 	l := newLab(t)
 	first := take(t.Context(), t, l.process(nil).RLock)

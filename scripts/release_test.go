@@ -141,9 +141,8 @@ func program(dir, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// TestRelease makes releases in a clone: real commits, real tags, and the go command of a user, who
-// gets the modules from these tags alone. That user's part is in the script itself, so that no
-// release is made without it.
+// TestRelease makes releases in a clone: real commits, real tags, and the go command of a user, who gets the modules from these
+// tags alone. That user's part is in the script itself, so that no release is made without it.
 func TestRelease(t *testing.T) {
 	r := clone(t)
 
@@ -206,10 +205,9 @@ func TestRelease(t *testing.T) {
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestModulesOfUsers: each module that is released has in its go.mod and go.sum all that its packages and
-// their tests need. Nobody sees that where go.work stands in for what is missing; a release, which is
-// made without it, would find out first. Only the siblings come from this tree: no version of theirs is
-// public yet that has what is here.
+// TestModulesOfUsers: each module that is released has in its go.mod and go.sum all that its packages and their tests need.
+// Nobody sees that where go.work stands in for what is missing; a release, which is made without it, would find out first. Only
+// the siblings come from this tree: no version of theirs is public yet that has what is here.
 func TestModulesOfUsers(t *testing.T) {
 	released := releasedModules(t)
 	require.Greater(t, len(released), 10, "%v", released)

@@ -156,8 +156,7 @@ func (l *lab) mailboxes() []string {
 	return l.rdb.PubSubChannels(context.Background(), "redisson_sc:{"+l.name+"}:*").Val()
 }
 
-// TestSilentClient: one that does not answer costs those behind it one claim, and not one for each of
-// its waiters.
+// TestSilentClient: one that does not answer costs those behind it one claim, and not one for each of its waiters.
 func TestSilentClient(t *testing.T) {
 	t.Parallel()
 	require.LessOrEqual(t, silent(t), 2, "and one more if its poll came late")
@@ -388,8 +387,7 @@ func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int 
 func TestSetPermitsRepeatedAfterAWhile(t *testing.T) {
 	require.Equal(t, 5, repeatedAfter(t, 20*time.Second))
 
-	// The control: if the server forgets calls as it forgets places, the repeat undoes the other
-	// call.
+	// The control: if the server forgets calls as it forgets places, the repeat undoes the other call.
 	require.Equal(t, 2, repeatedAfter(t, 20*time.Second,
 		mutant.Hook(lua.SemSet, "'ZADD', places, -now - more, this", "'ZADD', places, -now, this")))
 }

@@ -169,8 +169,7 @@ func TestNothingIsReentered(t *testing.T) {
 	l.settled()
 }
 
-// TestBadNumbers are refused before anything is sent, and what the semaphore does not have is refused
-// by the server, at once.
+// TestBadNumbers are refused before anything is sent, and what the semaphore does not have is refused by the server, at once.
 func TestBadNumbers(t *testing.T) {
 	l := newLab(t, 3)
 	s := l.process(nil)
@@ -335,8 +334,7 @@ func TestEveryKeyEnds(t *testing.T) {
 	l.settled()
 }
 
-// TestStateOfMany: of ten thousand permits that are out 1024 are told, those that end first, and all are
-// counted.
+// TestStateOfMany: of ten thousand permits that are out 1024 are told, those that end first, and all are counted.
 func TestStateOfMany(t *testing.T) {
 	l := newLab(t, 10)
 	m := l.process(nil)

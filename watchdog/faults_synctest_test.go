@@ -85,8 +85,7 @@ func TestDeafAttempt(t *testing.T) {
 	})
 }
 
-// TestPlacesComeFree: four batches hang, a lease falls due, and is renewed in the moment that one
-// of the four ends.
+// TestPlacesComeFree: four batches hang, a lease falls due, and is renewed in the moment that one of the four ends.
 func TestPlacesComeFree(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		const hang = 12 * time.Second
@@ -112,8 +111,7 @@ func TestPlacesComeFree(t *testing.T) {
 	})
 }
 
-// TestBackoff: a server that refuses is asked again after 20 ms, then less and less often, at least
-// once a second.
+// TestBackoff: a server that refuses is asked again after 20 ms, then less and less often, at least once a second.
 func TestBackoff(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		s.say(func(context.Context, []Renewal) {})
@@ -130,9 +128,8 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
-// TestLateAnswer: lost is lost, whatever an answer says that comes after the deadline. The clock is
-// kept from telling the loss meanwhile, by an owner that blocks in Lost; the control brings the
-// lease back, which the owner has seen to be over.
+// TestLateAnswer: lost is lost, whatever an answer says that comes after the deadline. The clock is kept from telling the loss
+// meanwhile, by an owner that blocks in Lost; the control brings the lease back, which the owner has seen to be over.
 func TestLateAnswer(t *testing.T) {
 	told := func(off controls) (lost []error) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -275,8 +272,7 @@ func TestExtendedMeanwhile(t *testing.T) {
 	require.Equal(t, 500*time.Millisecond, over(controls{without: &defence.Length}), "control: trusted longer than it lasts")
 }
 
-// TestLongLease: a batch has a long lease once, although the slack for it is more than the time
-// that an attempt may take.
+// TestLongLease: a batch has a long lease once, although the slack for it is more than the time that an attempt may take.
 func TestLongLease(t *testing.T) {
 	size := func(off controls) (size int) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -292,9 +288,8 @@ func TestLongLease(t *testing.T) {
 	require.Equal(t, defaultBatch, size(controls{without: &defence.Narrow}), "control: again and again until the batch is full")
 }
 
-// TestManyThousands: leases taken within a second share batches, none is renewed later than at
-// half its length, and goroutines do not grow with leases. So it is too among as many plain leases
-// that end in the same second.
+// TestManyThousands: leases taken within a second share batches, none is renewed later than at half its length, and goroutines
+// do not grow with leases. So it is too among as many plain leases that end in the same second.
 func TestManyThousands(t *testing.T) {
 	for name, plain := range map[string]bool{"alone": false, "among plain ones": true} {
 		t.Run(name, func(t *testing.T) {

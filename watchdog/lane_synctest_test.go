@@ -65,8 +65,7 @@ func (f *fleet) lost(server int) (n int) {
 	return n
 }
 
-// run has n leases of each of three servers watched for so long that each is renewed several times,
-// or lost.
+// run has n leases of each of three servers watched for so long that each is renewed several times, or lost.
 func (f *fleet) run(t *testing.T, n int, lanes bool, during func(*Watchdog)) {
 	f.at = make(map[Owner]int)
 	synctest.Test(t, func(t *testing.T) {
@@ -88,8 +87,7 @@ func (f *fleet) run(t *testing.T, n int, lanes bool, during func(*Watchdog)) {
 	})
 }
 
-// filled is after what time all places of a lane are taken by attempts that hang, and its leases
-// wait.
+// filled is after what time all places of a lane are taken by attempts that hang, and its leases wait.
 const filled = lease/3 + maxInFlight*lease/12 + lease/24
 
 // TestHungLane: who hangs keeps neither verdicts nor places from others, be it few leases or many
@@ -121,8 +119,7 @@ func TestLaneLeft(t *testing.T) {
 	require.Zero(t, f.lost(1)+f.lost(2))
 }
 
-// TestParkedForgotten: a lease that waits for a place can be forgotten, confirmed elsewhere and
-// watched anew.
+// TestParkedForgotten: a lease that waits for a place can be forgotten, confirmed elsewhere and watched anew.
 func TestParkedForgotten(t *testing.T) {
 	f := &fleet{hang: lease}
 	f.run(t, 3, true, func(w *Watchdog) {

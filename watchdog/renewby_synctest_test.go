@@ -35,8 +35,7 @@ func TestRenewBy(t *testing.T) {
 	}
 }
 
-// TestRenewByIsKept: what confirms the lease meanwhile does not put the renewal off, nor does
-// another wish.
+// TestRenewByIsKept: what confirms the lease meanwhile does not put the renewal off, nor does another wish.
 func TestRenewByIsKept(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := watch(t, w, true)
@@ -51,8 +50,7 @@ func TestRenewByIsKept(t *testing.T) {
 	})
 }
 
-// TestRenewByIsNotEarly: the renewal that was wished for does not come early to share another one's
-// batch.
+// TestRenewByIsNotEarly: the renewal that was wished for does not come early to share another one's batch.
 func TestRenewByIsNotEarly(t *testing.T) {
 	for _, off := range []controls{{}, {without: &defence.RenewAt}} {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {
@@ -140,8 +138,7 @@ func TestRenewByInVain(t *testing.T) {
 
 const claimed = 2 * time.Second
 
-// TestClaim: what stands for a claim only is renewed after a third of that, and is a whole lease
-// from then on.
+// TestClaim: what stands for a claim only is renewed after a third of that, and is a whole lease from then on.
 func TestClaim(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := &holder{}
@@ -162,9 +159,8 @@ func TestClaim(t *testing.T) {
 	})
 }
 
-// TestClaimIsTriedAgainInTime: answers that do not come are given up by the claim's measure, not by
-// that of the lease, so that there is time for more than one. Control: as a lease of which nobody
-// says that it is a claim.
+// TestClaimIsTriedAgainInTime: answers that do not come are given up by the claim's measure, not by that of the lease, so that
+// there is time for more than one. Control: as a lease of which nobody says that it is a claim.
 func TestClaimIsTriedAgainInTime(t *testing.T) {
 	silent := func(ctx context.Context, _ []Renewal) { <-ctx.Done() }
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {

@@ -71,8 +71,7 @@ func TestSleptBeyondTheLeaseControl(t *testing.T) {
 	})
 }
 
-// TestShortSleep: a lease that lasts is renewed at once, if it is due by now, and its deadline has
-// come nearer.
+// TestShortSleep: a lease that lasts is renewed at once, if it is due by now, and its deadline has come nearer.
 func TestShortSleep(t *testing.T) {
 	for _, off := range []controls{{}, {without: &defence.Asleep}} {
 		sleepy(t, off, func(t *testing.T, m *machine, w *Watchdog, s *fakeServer) {
@@ -146,9 +145,8 @@ func TestDoubt(t *testing.T) {
 	}
 }
 
-// TestLeaseAfterASleep: a timer that was set before the machine slept comes later than the moment
-// that it was set for. A lease that is watched since is renewed in its time all the same, however
-// short it is, and whether others are watched or not.
+// TestLeaseAfterASleep: a timer that was set before the machine slept comes later than the moment that it was set for. A lease
+// that is watched since is renewed in its time all the same, however short it is, and whether others are watched or not.
 func TestLeaseAfterASleep(t *testing.T) {
 	const short = glance / 10
 	for _, others := range []bool{false, true} {

@@ -166,8 +166,7 @@ func (c controls) apply(t *testing.T) (restore func()) {
 	}
 }
 
-// bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that
-// no goroutine is left.
+// bubble runs f in virtual time with a watchdog on a fake server. That the bubble ends shows that no goroutine is left.
 func bubble(t *testing.T, off controls, f func(t *testing.T, w *Watchdog, s *fakeServer)) {
 	defer off.apply(t)()
 	synctest.Test(t, func(t *testing.T) {
@@ -266,8 +265,7 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
-// TestConfirmOvertaken: a confirmation that was sent before the newest one does not bring the next
-// renewal forward.
+// TestConfirmOvertaken: a confirmation that was sent before the newest one does not bring the next renewal forward.
 func TestConfirmOvertaken(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -293,8 +291,7 @@ func TestRenewNow(t *testing.T) {
 	})
 }
 
-// TestStop: the rest is returned and nobody is told. The batch that is under way has its context
-// ended, with the cause.
+// TestStop: the rest is returned and nobody is told. The batch that is under way has its context ended, with the cause.
 func TestStop(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var cause error
@@ -350,8 +347,7 @@ func TestWatchAnew(t *testing.T) {
 	})
 }
 
-// TestNoLease: a grant that came later than it can be trusted is lost at once; the longest length
-// does not overflow.
+// TestNoLease: a grant that came later than it can be trusted is lost at once; the longest length does not overflow.
 func TestNoLease(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -368,8 +364,7 @@ func TestNoLease(t *testing.T) {
 	})
 }
 
-// TestQuiet: a lock that is taken and released again and again pokes the goroutine once, whenever
-// that looks.
+// TestQuiet: a lock that is taken and released again and again pokes the goroutine once, whenever that looks.
 func TestQuiet(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := watch(t, w, true)

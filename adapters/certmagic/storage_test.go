@@ -211,8 +211,7 @@ func TestRenewTakesAnew(t *testing.T) {
 	adaptertest.RequireFree(t, prefixed(t, "a"))
 }
 
-// TestUnlockByName: the unlock of the one who lost a lock does not free it for the one who has it now, in
-// the same process.
+// TestUnlockByName: the unlock of the one who lost a lock does not free it for the one who has it now, in the same process.
 func TestUnlockByName(t *testing.T) {
 	s := newStorage(t, t.TempDir())
 	require.NoError(t, s.Lock(t.Context(), "a"))

@@ -205,8 +205,7 @@ func TestElector(t *testing.T) {
 	adaptertest.Eventually(t, "the next one runs jobs", func() bool { return runs(b) >= 3 })
 }
 
-// TestElectorLoss: a task is told that the leadership is lost. Its scheduler runs nothing until it leads
-// again.
+// TestElectorLoss: a task is told that the leadership is lost. Its scheduler runs nothing until it leads again.
 func TestElectorLoss(t *testing.T) {
 	c := newCandidate(t)
 	adaptertest.Eventually(t, "it leads", c.leads)

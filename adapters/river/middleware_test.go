@@ -155,8 +155,7 @@ func neverTwoControl(d *database) {
 	adaptertest.Eventually(d.T, "two at once", func() bool { return section.Most() > 1 })
 }
 
-// loss: the worker is told, the job has failed and is worked again, and the lock of the one who came after
-// it is not freed.
+// loss: the worker is told, the job has failed and is worked again, and the lock of the one who came after it is not freed.
 func loss(d *database) {
 	work := adaptertest.NewWork()
 	var later atomic.Bool

@@ -31,8 +31,7 @@ func brokerOf(t *testing.T, config gochannel.Config) *gochannel.GoChannel {
 	return b
 }
 
-// process starts a router that handles the messages of topic "in" and publishes to "out". It returns the
-// error of each attempt.
+// process starts a router that handles the messages of topic "in" and publishes to "out". It returns the error of each attempt.
 func process(t *testing.T, b *gochannel.GoChannel, handler message.HandlerFunc, wrap ...message.HandlerMiddleware) <-chan error {
 	r, err := message.NewRouter(message.RouterConfig{}, watermill.NopLogger{})
 	require.NoError(t, err)
@@ -168,9 +167,8 @@ func TestErrors(t *testing.T) {
 // span is the key of what a handler adds to a context, such as a trace.
 type span struct{}
 
-// TestProduced: a message that the handler produces with the context of the one that it handles goes on after
-// the hold, as that one does: its context has the handler's values, and neither the end, nor the owner, nor the
-// token of the hold.
+// TestProduced: a message that the handler produces with the context of the one that it handles goes on after the hold, as that
+// one does: its context has the handler's values, and neither the end, nor the owner, nor the token of the hold.
 func TestProduced(t *testing.T) {
 	b := brokerOf(t, gochannel.Config{PreserveContext: true})
 	out, err := b.Subscribe(t.Context(), "out")

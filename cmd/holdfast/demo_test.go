@@ -159,8 +159,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 	})
 }
 
-// Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their
-// pipes and socket.
+// Ctrl-C leaves nothing behind; that workers and server have ended is seen by the end of their pipes and socket.
 func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	redistest.Shared(t)
@@ -240,8 +239,7 @@ func sceneOf(t *testing.T, kind string) scene {
 	return scenes[at]
 }
 
-// playOn plays one scene on an emulation that does harm before it runs a script. It returns what
-// the demo would show.
+// playOn plays one scene on an emulation that does harm before it runs a script. It returns what the demo would show.
 func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script string)) (*demoRun, string, error) {
 	t.Helper()
 	m := miniredis.RunT(t)
@@ -266,8 +264,7 @@ func playOn(t *testing.T, kind string, harm func(m *miniredis.Miniredis, script 
 	return d, out.String(), err
 }
 
-// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is
-// found out.
+// The controls of what [TestDemo] says of the kinds: a server that breaks what one promises is found out.
 func TestDemoFailsOnABrokenFamily(t *testing.T) {
 	level.ForAll(t)
 	t.Parallel()
@@ -315,8 +312,7 @@ func TestWrap(t *testing.T) {
 	require.False(t, slices.ContainsFunc(lines, func(l string) bool { return len(l) > columns }))
 }
 
-// playOnMasters plays the scene of the redlock, on emulations that were changed. It returns what
-// the demo would show.
+// playOnMasters plays the scene of the redlock, on emulations that were changed. It returns what the demo would show.
 func playOnMasters(t *testing.T, change func([]*master)) (_ *demoRun, screen string, err error) {
 	t.Helper()
 	var out bytes.Buffer

@@ -18,9 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// TestRunKinds: while a command runs under a lock of some kind, another of a kind gets in, or is
-// kept out. Each pair has its opposite: so a kind that excludes nobody fails, and one that lets in
-// nobody.
+// TestRunKinds: while a command runs under a lock of some kind, another of a kind gets in, or is kept out. Each pair has its
+// opposite: so a kind that excludes nobody fails, and one that lets in nobody.
 func TestRunKinds(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -110,8 +109,7 @@ func severalOf(t *testing.T) (names, args []string) {
 	return names, []string{"run", "--kind", "multilock", "--wait", "0", "--name", names[0], "--also", names[1], "--also=" + names[2], "--"}
 }
 
-// TestRunSeveral: the command runs while all are held, knows each one's token, and all are free
-// afterwards.
+// TestRunSeveral: the command runs while all are held, knows each one's token, and all are free afterwards.
 func TestRunSeveral(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

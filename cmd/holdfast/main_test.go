@@ -68,8 +68,7 @@ func start(t *testing.T, change func(*exec.Cmd), args ...string) *program {
 	return p
 }
 
-// user makes a user whom everything is permitted but what the rule takes away, and returns the
-// server's address for it.
+// user makes a user whom everything is permitted but what the rule takes away, and returns the server's address for it.
 func user(t *testing.T, srv *redistest.Server, name, rule string) (address string) {
 	t.Helper()
 	acl := append([]string{"ACL", "SETUSER", name, "reset", "on", ">secret", "~*", "+@all"}, strings.Fields(rule)...)
@@ -86,8 +85,7 @@ func command(t *testing.T, srv *redistest.Server, args ...string) *program {
 	return start(t, func(c *exec.Cmd) { c.Env = append(c.Env, redisEnv+"=redis://"+srv.Addr()) }, args...)
 }
 
-// end waits for the end of the process and its children and returns the exit code, -1 if a signal
-// ended it.
+// end waits for the end of the process and its children and returns the exit code, -1 if a signal ended it.
 func (p *program) end() int {
 	_ = p.Wait() // the code says it all
 	return p.ProcessState.ExitCode()

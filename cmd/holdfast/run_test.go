@@ -34,8 +34,7 @@ func hold(t *testing.T, srv *redistest.Server) *holdfast.Hold {
 	return kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), t.Name()))
 }
 
-// The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free
-// afterwards.
+// The command runs while the lock is held, knows owner and token, reads stdin, and the lock is free afterwards.
 func TestRunHoldsTheLock(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -175,9 +174,8 @@ func TestRunNameOfSomethingElse(t *testing.T) {
 	require.Equal(t, "red", rdb.HGet(t.Context(), t.Name(), "colour").Val())
 }
 
-// TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job
-// is due. One of them runs it. The control: without the flag both do, as the lock is free again
-// when the second one comes.
+// TestRunOncePerPeriod: on two machines, whose clocks are apart by more than the job takes, a job is due. One of them runs it.
+// The control: without the flag both do, as the lock is free again when the second one comes.
 func TestRunOncePerPeriod(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -311,8 +309,7 @@ func TestRunRedisDies(t *testing.T) {
 	require.Equal(t, exitLost, p.end())
 }
 
-// A Redis that is not there, or that answers a greeting and nothing else, is not a lock that is taken, however
-// short the wait.
+// A Redis that is not there, or that answers a greeting and nothing else, is not a lock that is taken, however short the wait.
 func TestRunRedisDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	gone, silent := redistest.Start(t), redistest.Start(t)
@@ -328,8 +325,7 @@ func TestRunRedisDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing
-// else.
+// TestRunInACrontab: the idiom of the help swallows that somebody else has the lock, and nothing else.
 func TestRunInACrontab(t *testing.T) {
 	t.Parallel()
 	const idiom = `"$@" || [ $? -eq 75 ]`

@@ -182,8 +182,7 @@ func TestTopSortsAndFilters(t *testing.T) {
 	w.WaitFinished(t, teatest.WithFinalTimeout(patience))
 }
 
-// TestTopFollows: the cursor stays with its lock when others come before it, and the first place is a
-// place.
+// TestTopFollows: the cursor stays with its lock when others come before it, and the first place is a place.
 func TestTopFollows(t *testing.T) {
 	t.Parallel()
 	srv, _ := contended(t)
@@ -291,8 +290,7 @@ func TestTopReadOnly(t *testing.T) {
 	require.EqualValues(t, 3, exists(t, srv.Client(t), "busy", "idle", "read"))
 }
 
-// TestTopPauses: the servers are asked nothing until the user goes on, and then what has changed is
-// seen.
+// TestTopPauses: the servers are asked nothing until the user goes on, and then what has changed is seen.
 func TestTopPauses(t *testing.T) {
 	t.Parallel()
 	srv, holds := contended(t)

@@ -89,8 +89,7 @@ func TestTopFits(t *testing.T) {
 	}
 }
 
-// TestTopColumns: what a narrow list leaves out, and that the columns of all rows stand below each
-// other.
+// TestTopColumns: what a narrow list leaves out, and that the columns of all rows stand below each other.
 func TestTopColumns(t *testing.T) {
 	m := oddModel(t)
 	for width, heads := range map[int]string{

@@ -92,8 +92,7 @@ func TestUIUnlocks(t *testing.T) {
 	require.Contains(t, p.stderr.String(), "lock=orders:42")
 }
 
-// TestUIWarns: of an address that others reach, and takes names of any host there. A port that is taken
-// is an error.
+// TestUIWarns: of an address that others reach, and takes names of any host there. A port that is taken is an error.
 func TestUIWarns(t *testing.T) {
 	t.Parallel()
 	srv, _ := taken(t)

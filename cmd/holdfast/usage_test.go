@@ -13,8 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUsage: a mistake on the command line gets an error that names the flag, the value and the
-// remedy.
+// TestUsage: a mistake on the command line gets an error that names the flag, the value and the remedy.
 func TestUsage(t *testing.T) {
 	t.Setenv(redisEnv, "")
 	for args, texts := range map[string][]string{

@@ -165,9 +165,8 @@ func TestWatchKinds(t *testing.T) {
 	})
 }
 
-// TestWatchIsWoken: a release is heard, an hour before the next look. The control is a watch that may
-// not listen, which says so and has not seen it when the other has; and nobody is taken for one who
-// waits: a holder would give way to that one.
+// TestWatchIsWoken: a release is heard, an hour before the next look. The control is a watch that may not listen, which says so
+// and has not seen it when the other has; and nobody is taken for one who waits: a holder would give way to that one.
 func TestWatchIsWoken(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -40,11 +40,10 @@ func TestFamily(t *testing.T) {
 		storm{"sentinel", true, onSentinel, familyPlan})
 }
 
-// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes
-// cut off from some of them or all, in one direction or both, misled, stopped and killed. Clocks of
-// masters are months apart, and half of the processes have proxies that keep their connections when
-// a master is started anew. It is done once with hand-offs within the processes, and once without.
-// And once each process lacks one of the masters all the time.
+// TestQuorum: masters are stopped, emptied and out of memory, a minority at a time, and processes cut off from some of them or
+// all, in one direction or both, misled, stopped and killed. Clocks of masters are months apart, and half of the processes have
+// proxies that keep their connections when a master is started anew. It is done once with hand-offs within the processes, and
+// once without. And once each process lacks one of the masters all the time.
 func TestQuorum(t *testing.T) {
 	handed := func(seed uint64, _ int, d time.Duration, _ *target) plan {
 		p := quorumPlan(seed, d)

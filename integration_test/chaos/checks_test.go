@@ -33,16 +33,14 @@ type lack struct {
 // lacks are one for each check that storms rely on. What only one kind of lock has checks for is shown in package
 // simulation, by the same actors and the same checks.
 func lacks() []lack {
-	// What is not given back stands for the whole lease, which is long, so it is noticed by those
-	// who wait, or at the end.
+	// What is not given back stands for the whole lease, which is long, so it is noticed by those who wait, or at the end.
 	long := plan{work: work{Lease: 10 * time.Second, Actors: 4, Names: 3, Period: time.Second}, storm: 3 * time.Second,
 		calm: time.Second, processes: 3, gap: 200 * time.Millisecond, recovery: 2500 * time.Millisecond, tidy: true}
 	long.local = []string{"drop-reply", "drop-request", "delay-reply", "delay-request"}
 	silent, plain, kills := long, long, long
 	silent.Lease, silent.local = 500*time.Millisecond, []string{"black-hole", "lose-requests", "lose-replies"}
 	plain.local = nil
-	// Who is not woken would be woken by the next release of the name, if names were not given up
-	// so soon.
+	// Who is not woken would be woken by the next release of the name, if names were not given up so soon.
 	kills.Lease, kills.gap, kills.tidy, kills.local = time.Second, 800*time.Millisecond, false, []string{"kill"}
 	kills.Names, kills.Period, kills.recovery = 6, 200*time.Millisecond, time.Second
 	kills.calm = 2*kills.recovery + bound + 1500*time.Millisecond // after the storm, and before they are stopped
@@ -69,9 +67,8 @@ func lacks() []lack {
 	}
 }
 
-// TestChecksSee switches single defences of the library off in the client processes. The storm that does
-// no harm with them must do harm without, and the check must find it within fifteen storms. It is for a
-// soak: it is up to chance how many it takes.
+// TestChecksSee switches single defences of the library off in the client processes. The storm that does no harm with them must
+// do harm without, and the check must find it within fifteen storms. It is for a soak: it is up to chance how many it takes.
 func TestChecksSee(t *testing.T) {
 	level.ForSoak(t)
 	defence.Need(t)

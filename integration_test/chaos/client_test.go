@@ -74,9 +74,8 @@ func now() int64 {
 	return ts.Nano()
 }
 
-// clientMain is the whole life of a client process. Its history goes to the standard output;
-// commands come from the standard input, one a line: "reopen" closes the client and opens another,
-// "stop" and the end of the input end it all.
+// clientMain is the whole life of a client process. Its history goes to the standard output; commands come from the standard
+// input, one a line: "reopen" closes the client and opens another, "stop" and the end of the input end it all.
 func clientMain(text string) error {
 	var j job
 	if err := json.Unmarshal([]byte(text), &j); err != nil {
@@ -293,8 +292,7 @@ func (p *process) kill() {
 		Result: history.OK})
 }
 
-// stop has the process unlock and close everything, and waits for it. What it did wrong in that is
-// a violation.
+// stop has the process unlock and close everything, and waits for it. What it did wrong in that is a violation.
 func (p *process) stop() (found []history.Violation) {
 	if p.killed {
 		return nil

@@ -24,8 +24,7 @@ import (
 // Quorum locks: five masters that know nothing of each other. A process has a proxy of its own
 // before each, and its faults hit some of them.
 
-// startMasters makes a target of independent masters, whose clocks are so far ahead; those that are
-// not told of are right.
+// startMasters makes a target of independent masters, whose clocks are so far ahead; those that are not told of are right.
 func startMasters(tb testing.TB, p redistest.Program, ahead ...time.Duration) *target {
 	t := &target{name: "quorum-" + p.Name, mode: quorum, clock: haveCompiler()}
 	opts := []redistest.Option{redistest.Exec(p.Path)}
@@ -150,8 +149,7 @@ func (w *weather) hit() []*redistest.Server {
 	return hit[:1+w.rng.IntN((len(hit)-1)/2)]
 }
 
-// grown is how old masters are to be, so that one which starts anew is not taken for a new one
-// among new ones.
+// grown is how old masters are to be, so that one which starts anew is not taken for a new one among new ones.
 const grown = 4 * time.Second
 
 // old waits until the masters are so old.
@@ -174,9 +172,8 @@ func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 	w.lapses = append(w.lapses, history.Window{From: from, To: now() + int64(2*w.Lease)})
 }
 
-// linksPlan is a storm in which each process never reaches one of the masters, now this one and now
-// that, and somebody else's keys stand where locks would. None of that is a reason to wait for
-// long, nor to lose a hold: a majority is always there.
+// linksPlan is a storm in which each process never reaches one of the masters, now this one and now that, and somebody else's
+// keys stand where locks would. None of that is a reason to wait for long, nor to lose a hold: a majority is always there.
 func linksPlan(seed uint64, d time.Duration) plan {
 	p := quorumPlan(seed, d)
 	p.linkDown = true
@@ -207,8 +204,7 @@ func (s *slot) nextLink() {
 	}
 }
 
-// foreignLife is for how long somebody else's keys stand at most: longer than a waiter may sleep,
-// and no longer than the calm.
+// foreignLife is for how long somebody else's keys stand at most: longer than a waiter may sleep, and no longer than the calm.
 const foreignLife = bound + time.Second
 
 // foreign puts keys that are no locks of ours, for a time, where nobody holds the names that are in

@@ -180,16 +180,14 @@ func (p plan) assess(tb testing.TB, t *target, slots []*slot, w *weather, start,
 // queued reports whether servers keep the order of those who wait for some of the locks.
 func (p plan) queued() bool { return p.Fair || len(p.Kinds) > 0 }
 
-// rest waits until nothing is held for anybody any more who is gone, and has what was under way
-// arrive.
+// rest waits until nothing is held for anybody any more who is gone, and has what was under way arrive.
 func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
 	if p.queued() { // a release that comes late hands the lock to a waiter that was killed, for one claim
 		deliver(slots)
 	}
 	if !p.tidy {
 		rest := time.Duration(quiet-now()) + p.Lease
-		// whoever was closed last may have handed the lock to a waiter that was killed, for one
-		// claim
+		// whoever was closed last may have handed the lock to a waiter that was killed, for one claim
 		if t.mode != quorum {
 			rest = max(rest, 2*time.Second)
 		}
@@ -200,8 +198,7 @@ func (p plan) rest(tb testing.TB, t *target, slots []*slot, quiet int64) {
 	}
 }
 
-// deliver hands over what the network has kept to the end, which must not lock anything for those
-// who are gone.
+// deliver hands over what the network has kept to the end, which must not lock anything for those who are gone.
 func deliver(slots []*slot) {
 	for _, s := range slots {
 		for _, proxy := range s.proxies {

@@ -140,8 +140,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 		w.during(ctx, []string{"ACL", "SETUSER", "default", "-publish"}, []string{"ACL", "SETUSER", "default", "+publish"})
 	},
 	"failover": func(ctx context.Context, w *weather) {
-		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which
-		// are a second here.
+		// The nodes of a cluster do not vote twice for one shard within two node timeouts, which are a second here.
 		if workload.Sleep(ctx, time.Until(w.failedOver.Add(2*time.Second))) {
 			w.t.failover(w.tb, w.rng)
 			w.failedOver = time.Now()
@@ -261,8 +260,7 @@ func startServer(tb testing.TB, p redistest.Program) *target {
 	return t
 }
 
-// haveCompiler reports whether servers can have clocks of their own. Without a compiler the other
-// faults are still worth it.
+// haveCompiler reports whether servers can have clocks of their own. Without a compiler the other faults are still worth it.
 func haveCompiler() bool {
 	_, err := exec.LookPath("cc")
 	return err == nil
@@ -285,9 +283,8 @@ func startSentinel(tb testing.TB, p redistest.Program) *target {
 	s := redistest.StartSentinel(tb, redistest.Exec(p.Path), redistest.Debug())
 	t := &target{name: "sentinel-" + p.Name, mode: sentinel, nodes: s.Nodes, addrs: s.Addrs()}
 	t.failover = func(tb testing.TB, _ *rand.Rand) {
-		// The old primary must take no write from before the replica has all until it is a replica
-		// itself. The Sentinels would tell it so in the end, but their own connections are paused
-		// too, by the PUBLISH that they send.
+		// The old primary must take no write from before the replica has all until it is a replica itself. The Sentinels would
+		// tell it so in the end, but their own connections are paused too, by the PUBLISH that they send.
 		old := s.Primary(tb)
 		old.Command(tb, "CLIENT", "PAUSE", "60000", "WRITE")
 		s.AwaitReplica(tb.Context(), tb)
@@ -310,8 +307,7 @@ func (t *target) proxies(tb testing.TB) (list []*faultproxy.Proxy, byAddr map[st
 	return list, byAddr
 }
 
-// keys are the keys of one node of the kind that locks are, those of queues, and those without a
-// time to live.
+// keys are the keys of one node of the kind that locks are, those of queues, and those without a time to live.
 func keys(tb testing.TB, n *redistest.Server) (locks, queues, eternal []string) {
 	list, _ := n.Command(tb, "KEYS", "*").([]any)
 	for _, k := range list {

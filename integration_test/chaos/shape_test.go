@@ -17,14 +17,12 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/workload"
 )
 
-// shape is what the go-redis clients of a process are like: what users set that should make no
-// difference.
+// shape is what the go-redis clients of a process are like: what users set that should make no difference.
 type shape struct {
 	RESP     int  // 2 or 3; 0: go-redis's own choice
 	Few      bool // one connection
 	Contexts bool // ContextTimeoutEnabled
-	// RouteRandomly, of Sentinels and clusters; not RouteByLatency, with which go-redis has a data
-	// race of its own
+	// RouteRandomly, of Sentinels and clusters; not RouteByLatency, with which go-redis has a data race of its own
 	Randomly bool
 	Slow     float64 // how often a hook takes long
 	Panics   float64 // and panics

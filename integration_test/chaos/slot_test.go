@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
-// slot is a place for one client process after another, with proxies that they share. One goroutine
-// at a time uses it.
+// slot is a place for one client process after another, with proxies that they share. One goroutine at a time uses it.
 type slot struct {
 	job     job
 	proxies []*faultproxy.Proxy

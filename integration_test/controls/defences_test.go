@@ -93,8 +93,7 @@ var undoDefences = []proof{
 	},
 }
 
-// abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it
-// was sent.
+// abandon begins to lock and cancels when the fault has met the acquisition. It returns that as it was sent.
 func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Action) (sent []string) {
 	rule := l.next(lua.Acquire, fault)
 	ctx, cancel := context.WithCancel(ctx)
@@ -256,8 +255,7 @@ func (l *lab) queue() []string {
 // channel is where releases of the lock are announced.
 const channel = "redisson_lock__channel:" + name
 
-// queued is how many goroutines wait in the local queues of all clients, without those on their way
-// in or out.
+// queued is how many goroutines wait in the local queues of all clients, without those on their way in or out.
 func queued() (n int) {
 	stacks := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(stacks[:runtime.Stack(stacks, true)]), "\n\n") {
@@ -280,8 +278,7 @@ func (l *lab) stand(m *rlock.Mutex, ctx context.Context) *kindtest.Pending {
 // listen has the server see somebody who waits for the lock in another client.
 func (l *lab) listen() { redistest.Subscribed(l, l.direct, channel) }
 
-// look has a holder ask the server, instead of handing the lock off at once: it waits until that
-// time is over.
+// look has a holder ask the server, instead of handing the lock off at once: it waits until that time is over.
 func (l *lab) look() {
 	require.NoError(l, l.direct.Set(l.Context(), "clock", 1, 20*time.Millisecond).Err())
 	require.True(l, redistest.Within(patience, func() bool { return l.direct.Exists(l.Context(), "clock").Val() == 0 }))
@@ -310,8 +307,7 @@ var handOffDefences = []proof{
 			failed := make(chan error, 1)
 			go func() { failed <- h.Unlock(l.Context()) }()
 			<-rule.Fired()
-			// The second renewal is sent when the first one was not believed. One that was is heard
-			// of.
+			// The second renewal is sent when the first one was not believed. One that was is heard of.
 			require.True(l, redistest.Within(patience, func() bool {
 				return len(heard) > 0 || l.proxy.Seen(l.sends(lua.Renew)) >= before+2
 			}))

@@ -1,9 +1,7 @@
-// Package controls_test shows of each defence of the library that it is one: the fault that it is
-// there for is made, once with the defence and once with it switched off. With it the promise is
-// kept. Without it, it is broken, or the fault was none.
+// Package controls_test shows of each defence of the library that it is one: the fault that it is there for is made, once with
+// the defence and once with it switched off. With it the promise is kept. Without it, it is broken, or the fault was none.
 //
-// Here are those that have no control beside their package. internal/testkit/overlay says where each
-// one is.
+// Here are those that have no control beside their package. internal/testkit/overlay says where each one is.
 package controls_test
 
 import (
@@ -79,8 +77,7 @@ func newLab(t *testing.T, hook redis.Hook) *lab {
 	return &lab{T: t, srv: srv, proxy: faultproxy.New(t, srv.Addr()), direct: srv.Client(t), hook: hook}
 }
 
-// client makes a client of the library behind the proxy. go-redis has its own repeats on, as users
-// have.
+// client makes a client of the library behind the proxy. go-redis has its own repeats on, as users have.
 func (l *lab) client(opts *holdfast.Options) *holdfast.Client {
 	rdb := redistest.NewClient(l, l.proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = 300 * time.Millisecond })
 	if l.hook != nil {

@@ -1,8 +1,7 @@
 // Package fence_test tests the guards of package fence on real stores: PostgreSQL, SQLite and
 // Redis, with holders that come too late.
 //
-// Not here: what the guard's script replies on each version of Redis; that is beside the other
-// scripts.
+// Not here: what the guard's script replies on each version of Redis; that is beside the other scripts.
 package fence_test
 
 import (
@@ -48,8 +47,7 @@ func TestMain(m *testing.M) {
 // Redis> <name> <DSN of PostgreSQL>".
 const writerEnv = "HOLDFAST_TEST_FENCED_WRITER"
 
-// The places that a writer writes to. Each store has one that is guarded, and one that is not: the
-// control.
+// The places that a writer writes to. Each store has one that is guarded, and one that is not: the control.
 const (
 	guardedKey, plainKey = "stock:guarded", "stock:plain"
 	guardedRow, plainRow = "guarded", "plain"
@@ -61,8 +59,7 @@ type wrote struct {
 	Redis, PlainRedis, Postgres, PlainPostgres string
 }
 
-// write is what such a process does. It prints its token when it has the lock, and what came of its
-// writes.
+// write is what such a process does. It prints its token when it has the lock, and what came of its writes.
 func write(job string) error {
 	where := strings.SplitN(job, " ", 3)
 	rdb := redis.NewClient(&redis.Options{Addr: where[0]})
@@ -88,8 +85,7 @@ func write(job string) error {
 	if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
 		return err
 	}
-	// It does not look whether it still has the lock. Under the hold's own context the write might
-	// not be sent at all.
+	// It does not look whether it still has the lock. Under the hold's own context the write might not be sent at all.
 	w := writeAll(context.WithoutCancel(h.Context()), rdb, db, where[1])
 	if err = h.Unlock(context.Background()); errors.Is(err, holdfast.ErrLost) {
 		w.Lost, err = true, nil
@@ -159,10 +155,9 @@ func (w *writer) goOn() (said wrote) {
 	return said
 }
 
-// TestPausedWriterIsRefused: a process is stopped while it holds the lock, for longer than its
-// lease. Another one gets the lock and writes. The first one goes on and writes too, as if nothing
-// had happened. The guards refuse it, in Redis and in PostgreSQL, and name both tokens. The control
-// is the same write without a guard: it lands on what is newer.
+// TestPausedWriterIsRefused: a process is stopped while it holds the lock, for longer than its lease. Another one gets the lock
+// and writes. The first one goes on and writes too, as if nothing had happened. The guards refuse it, in Redis and in
+// PostgreSQL, and name both tokens. The control is the same write without a guard: it lands on what is newer.
 func TestPausedWriterIsRefused(t *testing.T) {
 	dsn := pgtest.Start(t)
 	db := open(t, "pgx", dsn)

@@ -58,8 +58,7 @@ func (s *store) begin(level sql.IsolationLevel) *sql.Tx {
 	return tx
 }
 
-// write is what a holder does in its transaction: it writes its token, after a check unless that is
-// left out.
+// write is what a holder does in its transaction: it writes its token, after a check unless that is left out.
 func (s *store) write(ctx context.Context, tx *sql.Tx, resource string, token uint64, guarded bool) error {
 	if guarded {
 		if err := s.guard.CheckToken(ctx, tx, resource, token); err != nil {
@@ -105,8 +104,7 @@ func TestSQLite(t *testing.T) {
 	}
 }
 
-// TestSQLiteOfTwo: SQLite has one writer at a time; the other one is told so, and not that it is
-// stale.
+// TestSQLiteOfTwo: SQLite has one writer at a time; the other one is told so, and not that it is stale.
 func TestSQLiteOfTwo(t *testing.T) {
 	s := newStore(t, open(t, "sqlite", filepath.Join(t.TempDir(), "store.db")), "last_tokens")
 	first, second := s.begin(sql.LevelDefault), s.begin(sql.LevelDefault)
@@ -120,8 +118,7 @@ func TestSQLiteOfTwo(t *testing.T) {
 	requireStale(t, s.once("a", 11), "a", 11, 12)
 }
 
-// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the
-// context has ended.
+// TestEndedContextSaysWhy: the error has the cause, such as a lost lock, and not only that the context has ended.
 func TestEndedContextSaysWhy(t *testing.T) {
 	db := open(t, "sqlite", ":memory:")
 	db.SetMaxOpenConns(1)
@@ -278,8 +275,7 @@ func (s *store) snapshot(level sql.IsolationLevel) {
 	require.Equal(s, uint64(12), s.value("a"))
 }
 
-// ownColumn: the statement that the comment of fence.SQL recommends where rows can have a column
-// for the token.
+// ownColumn: the statement that the comment of fence.SQL recommends where rows can have a column for the token.
 func ownColumn(t *testing.T, db *sql.DB) {
 	exec := func(statement string, args ...any) (changed int64) {
 		result, err := db.ExecContext(t.Context(), statement, args...)

@@ -1,10 +1,8 @@
-// Package history records what clients of a lock did and saw, and checks it against what the
-// library promises.
+// Package history records what clients of a lock did and saw, and checks it against what the library promises.
 //
-// A history is a list of operations, each with the moment of its call and of its return by one
-// clock, and its result. An operation that never returned, because its process was killed, stays
-// open: it may take effect at any time or never. The checks, each by itself and all of them by
-// [Check]:
+// A history is a list of operations, each with the moment of its call and of its return by one clock, and its result. An
+// operation that never returned, because its process was killed, stays open: it may take effect at any time or never. The
+// checks, each by itself and all of them by [Check]:
 //
 //   - [Exclusion]: no two owners trust their holds of one name at the same moment, going by the
 //     ends of their contexts or by their deadlines, whichever is first.
@@ -70,38 +68,31 @@ type Config struct {
 	Faults   []Window
 	Limit    time.Duration // for the search of [Linearizable], for each name; 0: 30 s
 
-	// Local are the faults of single clients, by their numbers: they excuse what these do, and
-	// nobody else.
+	// Local are the faults of single clients, by their numbers: they excuse what these do, and nobody else.
 	Local map[int][]Window
-	// Late is how much later than anything else a request may reach the server that its client has
-	// given up.
+	// Late is how much later than anything else a request may reach the server that its client has given up.
 	Late time.Duration
-	// Undo is of [Ghosts]: how long it takes, when nothing disturbs it, until that is given back
-	// which nobody got. Samples are what the server said of the locks, and Closed from when on
-	// clients were.
+	// Undo is of [Ghosts]: how long it takes, when nothing disturbs it, until that is given back which nobody got. Samples are
+	// what the server said of the locks, and Closed from when on clients were.
 	Undo    time.Duration
 	Samples []Sample
 	Closed  map[int][]Window
 	// Place is for how long the place of a waiter counts that is gone, in the queue of a fair lock.
 	Place time.Duration
-	// Claim is for how long such a lock is kept for one whose turn it is, however short the lease
-	// that it asks for.
+	// Claim is for how long such a lock is kept for one whose turn it is, however short the lease that it asks for.
 	Claim time.Duration
 	// Leaving is of [Fifo]: how long before it says so a waiter that left may have given its place back.
 	Leaving time.Duration
-	// Window is of [Progress]; 0: not checked. Serving is how long one has to wait who is to be granted a free lock
-	// then.
+	// Window is of [Progress]; 0: not checked. Serving is how long one has to wait who is to be granted a free lock then.
 	Window, Serving time.Duration
-	// Slack is of [Trust] and [Overtaken], which are not checked if it is 0, and of [Fifo]. Pauses
-	// are the times in which single clients did not run, and Lapses those in which holds may be
-	// lost because servers lost their data.
+	// Slack is of [Trust] and [Overtaken], which are not checked if it is 0, and of [Fifo]. Pauses are the times in which
+	// single clients did not run, and Lapses those in which holds may be lost because servers lost their data.
 	Slack  time.Duration
 	Pauses map[int][]Window
 	Lapses []Window
 	// Jumps is of [Periods]: how far ahead servers' clocks may be set within one of them.
 	Jumps time.Duration
-	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with
-	// errors on purpose.
+	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
 	Least    time.Duration
 	Refusals []Window
 	// Permits is how many a semaphore has where nobody has set their number, and Stay how long a
@@ -164,9 +155,8 @@ type tb interface {
 // system's directory for temporary files.
 const DirEnv = "HOLDFAST_HISTORIES"
 
-// Report fails the test with the violations, if there are any. It leaves the histories, Porcupine's
-// pictures and the command that replays the run (which has the seed in it) in files, and says
-// where.
+// Report fails the test with the violations, if there are any. It leaves the histories, Porcupine's pictures and the command
+// that replays the run (which has the seed in it) in files, and says where.
 func Report(t tb, found []Violation, replay string) {
 	t.Helper()
 	const most = 5 // one defect shows in many places

@@ -260,8 +260,7 @@ const (
 	second = "2: queue b#0 @6-7; 2: lock b#1 @6-20"
 )
 
-// TestFifo: two waiters, of which the first surely had its place at 5. What the second does
-// decides.
+// TestFifo: two waiters, of which the first surely had its place at 5. What the second does decides.
 func TestFifo(t *testing.T) {
 	for _, c := range []struct {
 		what, ops string
@@ -294,8 +293,7 @@ func TestFifo(t *testing.T) {
 	require.Empty(t, Fifo(other, Config{Recovery: 5}), "another lock")
 }
 
-// TestFifoExcuses: who could not be reached while it waited may be passed over. That others could
-// not does not matter.
+// TestFifoExcuses: who could not be reached while it waited may be passed over. That others could not does not matter.
 func TestFifoExcuses(t *testing.T) {
 	ops := story(Locks, first+second)
 	for _, c := range []struct {
@@ -320,8 +318,7 @@ func TestFifoExcuses(t *testing.T) {
 	}
 }
 
-// TestRefusedForTheQueue: a fair lock that is free refuses who does not wait while somebody else
-// has a place.
+// TestRefusedForTheQueue: a fair lock that is free refuses who does not wait while somebody else has a place.
 func TestRefusedForTheQueue(t *testing.T) {
 	for _, c := range []struct {
 		what, ops string

@@ -67,9 +67,8 @@ func told(ops []Op) (list []observer) {
 	return list
 }
 
-// led reports whether one of whom somebody was told may have led by then. Who campaigned and was not
-// told how it ended may have announced itself; so may have one whose Run campaigned again when it got no
-// answer.
+// led reports whether one of whom somebody was told may have led by then. Who campaigned and was not told how it ended may have
+// announced itself; so may have one whose Run campaigned again when it got no answer.
 func (c *Config) led(terms []tenure, ops []Op, o Op) bool {
 	return slices.ContainsFunc(terms, func(t tenure) bool {
 		if t.op.Value != o.Value || t.op.Call > o.Return {

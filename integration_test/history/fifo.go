@@ -20,8 +20,7 @@ type wait struct {
 
 type actorID struct{ client, actor int }
 
-// waits finds those who asked for places, in the order of their calls. Names whose lock has no
-// queue have none.
+// waits finds those who asked for places, in the order of their calls. Names whose lock has no queue have none.
 func waits(ops []Op) (list []wait) {
 	asked := make(map[actorID][]Op)
 	for _, o := range ops {
@@ -103,8 +102,7 @@ func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bo
 	return first, false
 }
 
-// outOfReach reports whether a waiter may not have been reached at a moment before another was
-// granted the lock.
+// outOfReach reports whether a waiter may not have been reached at a moment before another was granted the lock.
 func (c *Config) outOfReach(a wait, by Op, ops []Op) bool {
 	between := Op{Call: a.queued, Return: by.Return}
 	return disturbed(between, excused(c.Local[a.op.Client], c.Recovery)) ||
@@ -186,15 +184,13 @@ func crowded(ops []Op, c Config) (list []Op) {
 	return list
 }
 
-// WakeUps finds waiters that slept on although the lock was free for longer than the bound. Time in
-// a fault, and for the recovery time after it, does not count. A grant that nobody confirmed to be
-// released may stand for a lease.
+// WakeUps finds waiters that slept on although the lock was free for longer than the bound. Time in a fault, and for the
+// recovery time after it, does not count. A grant that nobody confirmed to be released may stand for a lease.
 func WakeUps(ops []Op, c Config) (found []Violation) {
 	return c.sleepers(ops, func(ops []Op, _ Op) []Window { return occupied(ops, c) })
 }
 
-// sleepers finds those whom [WakeUps] finds, where busy is when a name was not free for one who
-// waited for it.
+// sleepers finds those whom [WakeUps] finds, where busy is when a name was not free for one who waited for it.
 func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []Violation) {
 	type waiter struct {
 		shared        bool
@@ -236,8 +232,7 @@ func (c Config) sleepers(ops []Op, busy func(ops []Op, o Op) []Window) (found []
 	return found
 }
 
-// occupied is when the lock may not have been free, or nobody can be expected to have got it, in
-// order.
+// occupied is when the lock may not have been free, or nobody can be expected to have got it, in order.
 func occupied(ops []Op, c Config) []Window {
 	busy := excused(c.Faults, c.Recovery)
 	crashes := ofKind(ops, Crash)
@@ -259,8 +254,7 @@ func occupied(ops []Op, c Config) []Window {
 			busy = append(busy, Window{o.Call - int64(c.Recovery), after(o.Return, c.Lease+c.Recovery)})
 			continue
 		}
-		// Who left may have been granted the lock in that moment. It is given back in the
-		// background.
+		// Who left may have been granted the lock in that moment. It is given back in the background.
 		if (o.Kind == Lock || o.Kind == Try || o.Kind == Upgrade && o.Result != Refused) && o.Result != OK && o.Result != Denied {
 			stands := c.Recovery
 			if c.troubled(o) {

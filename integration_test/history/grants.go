@@ -21,8 +21,7 @@ type tenure struct {
 	left     int64 // when, if it was
 }
 
-// byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under
-// each.
+// byName sorts the operations under their names. What concerns all names (a crash, a wipe) is under each.
 func byName(ops []Op) map[string][]Op {
 	names := make(map[string][]Op)
 	var all []Op
@@ -50,8 +49,7 @@ func ofKind(ops []Op, k Kind) (list []Op) {
 	return list
 }
 
-// tenures finds the grants of one name. A grant whose end nobody confirmed may stand for a lease
-// more.
+// tenures finds the grants of one name. A grant whose end nobody confirmed may stand for a lease more.
 func tenures(ops []Op, lease time.Duration) []tenure {
 	var list []tenure
 	index := make(map[grantID]int)
@@ -184,11 +182,10 @@ type Sample struct {
 	Owner string
 }
 
-// Ghosts finds locks that stood for nobody: the server named an owner that was neither inside a
-// call, nor held the lock, nor had done so just before. What is left of a call that failed is given
-// back in the background, which takes Undo, or, after a fault, as long as all that recovers. Of a
-// client that was killed, or closed while it could not give back anything, leases stand to their
-// end.
+// Ghosts finds locks that stood for nobody: the server named an owner that was neither inside a call, nor held the lock, nor
+// had done so just before. What is left of a call that failed is given back in the background, which takes Undo, or, after a
+// fault, as long as all that recovers. Of a client that was killed, or closed while it could not give back anything, leases
+// stand to their end.
 func Ghosts(ops []Op, c Config) (found []Violation) {
 	names := byName(ops)
 	clients := make(map[string]int) // by the UUIDs that their owners begin with

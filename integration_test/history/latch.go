@@ -17,9 +17,8 @@ type latch struct {
 	ones, opens int
 }
 
-// The steps of a latch. Those that may have done nothing are taken where they do something, or after the
-// history is over, where nothing counts any more. Were they taken where they do nothing, too, each would
-// double the time of the search.
+// The steps of a latch. Those that may have done nothing are taken where they do something, or after the history is over, where
+// nothing counts any more. Were they taken where they do nothing, too, each would double the time of the search.
 const (
 	setIt     step = 200 + iota // open -> set
 	isSet                       // set already
@@ -144,8 +143,7 @@ func latchSteps(ops []Op, c Config) (list sequence) {
 	return list
 }
 
-// Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing
-// disturbed them.
+// Sleepers finds those who waited for a latch for longer than the bound while it was open, and nothing disturbed them.
 func Sleepers(ops []Op, c Config) (found []Violation) {
 	if c.Bound == 0 {
 		return nil
@@ -173,8 +171,7 @@ func Sleepers(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// opened is when a latch surely was open: from an answer that says so to the next time that somebody sets
-// it, or may.
+// opened is when a latch surely was open: from an answer that says so to the next time that somebody sets it, or may.
 func opened(ops []Op, c Config) (list []Window) {
 	sets := ofKind(ops, Set)
 	for _, o := range ops {

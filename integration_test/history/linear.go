@@ -26,8 +26,7 @@ const (
 	free                // free, whoever held it
 )
 
-// input is an operation as a model sees it. What it returned is in it: the model only says
-// whether it can be so.
+// input is an operation as a model sees it. What it returned is in it: the model only says whether it can be so.
 type input struct {
 	step step
 	op   Op
@@ -51,9 +50,8 @@ func short(owner string) string {
 	return uuid[:4] + ":" + token
 }
 
-// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers
-// as it did. A name that is not decided within the time limit is a violation too, so that it is not
-// taken for proof.
+// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. A name that is not
+// decided within the time limit is a violation too, so that it is not taken for proof.
 func Linearizable(ops []Op, c Config) (found []Violation) {
 	return linearize(ops, c, lockModel, func(ops []Op) sequence { return steps(ops, c) })
 }
@@ -146,20 +144,17 @@ func steps(ops []Op, c Config) (list sequence) {
 	return list
 }
 
-// doubts are times in which operations of unknown outcome may still have been at work. They are
-// closed here, where a purist would hand Porcupine two open operations for each (it may have been
-// granted, and given back): it cannot search that for hundreds of waiters that left. What is lost
-// is little. A refusal that only such a grant would explain is not used.
+// doubts are times in which operations of unknown outcome may still have been at work. They are closed here, where a purist
+// would hand Porcupine two open operations for each (it may have been granted, and given back): it cannot search that for
+// hundreds of waiters that left. What is lost is little. A refusal that only such a grant would explain is not used.
 //
-// Who got the lock in the end may have got it before and not known it: the reply was lost, and no
-// attempt got through until the lease was over. And a count that was told twice, because the first
-// reply was lost, may be put back by the first telling, if that arrives late: the library leaves
-// that to the next operation, because nothing is decided by the count in Redis.
+// Who got the lock in the end may have got it before and not known it: the reply was lost, and no attempt got through until the
+// lease was over. And a count that was told twice, because the first reply was lost, may be put back by the first telling, if
+// that arrives late: the library leaves that to the next operation, because nothing is decided by the count in Redis.
 //
 // A client that keeps a lock has others refused although nobody holds it.
 //
-// And a fair lock refuses who does not wait also while it is free, if others have places in its
-// queue.
+// And a fair lock refuses who does not wait also while it is free, if others have places in its queue.
 type doubts struct{ ghosts, counts []Op }
 
 func doubtful(ops []Op, c Config) (d doubts) {
@@ -205,12 +200,10 @@ func doubtful(ops []Op, c Config) (d doubts) {
 	return d
 }
 
-// ghost reports whether a grant that nobody knows of, or a place, may have stood in the way of an
-// operation.
+// ghost reports whether a grant that nobody knows of, or a place, may have stood in the way of an operation.
 func (d doubts) ghost(o Op) bool { return overlaps(d.ghosts, o, func(Op) bool { return true }) }
 
-// again reports whether an attempt to get the lock, of one that was granted it, may have come after
-// an operation.
+// again reports whether an attempt to get the lock, of one that was granted it, may have come after an operation.
 func (d doubts) again(o Op) bool {
 	return overlaps(d.ghosts, o, func(other Op) bool { return other.granted() })
 }

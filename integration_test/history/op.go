@@ -24,15 +24,13 @@ const (
 	Extend  Kind = "extend"
 	State   Kind = "state" // Owner and Depth are what the server said
 	Force   Kind = "force" // ForceUnlock
-	// within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the
-	// lock
+	// within a Lock: asks for a place in a fair lock's queue. OK: has one; Denied: was granted the lock
 	Queue Kind = "queue"
 	// a grant's context was seen to have ended; Result says why, Deadline how long it was trusted
 	End   Kind = "end"
 	Crash Kind = "crash" // Client stopped for good: it did nothing after Return, and since Call perhaps nothing
 	Mixed Kind = "mixed" // TryLock of another kind of lock on the name, under the context of a hold
-	// something that is no lock of ours was surely under Name all the time. Seen is what refusals
-	// say of it
+	// something that is no lock of ours was surely under Name all the time. Seen is what refusals say of it
 	Foreign Kind = "foreign"
 	Wipe    Kind = "wipe" // the server lost its data; of Name, or of all names where that is empty
 	// ReadWrite: Lock under a hold to read, which is to be refused
@@ -44,8 +42,7 @@ const (
 	Wait      Kind = "wait"  // Latches: OK: it was open
 	Delete    Kind = "delete"
 	Observe   Kind = "observe" // Elections: Actor was told of changes all the time
-	// Elections: an observer was told that Seen leads, with Token and Value; of nobody where Seen is
-	// empty
+	// Elections: an observer was told that Seen leads, with Token and Value; of nobody where Seen is empty
 	Told  Kind = "told"
 	Leads Kind = "leads" // Elections: Actor asked its process whether it leads itself; OK: yes
 )
@@ -125,8 +122,7 @@ type Op struct {
 
 	Result Result `json:"result,omitempty"`
 	Error  string `json:"error,omitempty"`
-	// End, Unlock (at its call), and grants: until when the hold could be trusted. Foreign: until
-	// when it may have stood there
+	// End, Unlock (at its call), and grants: until when the hold could be trusted. Foreign: until when it may have stood there
 	Deadline int64 `json:"deadline,omitempty"`
 }
 
@@ -136,8 +132,7 @@ func (o *Op) granted() bool { return (o.Kind == Lock || o.Kind == Try) && o.Resu
 // tokenless reports whether it got a grant of a kind that has no tokens.
 func (o *Op) tokenless() bool { return o.Guest && o.Of == Permits && o.Token == 0 }
 
-// trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if
-// nobody looked until later.
+// trusted is when a hold stopped being one, as far as the end of it tells: at its deadline, if nobody looked until later.
 func (o *Op) trusted() int64 {
 	at := o.Call
 	if o.Kind == End && o.Result == Closed {
@@ -149,9 +144,8 @@ func (o *Op) trusted() int64 {
 	return min(at, o.Deadline)
 }
 
-// reporting is by how much the end of a hold may be told too late: a goroutine does it, which has
-// to be scheduled. Where the client was closed its own release may hand the lock to another process
-// before that.
+// reporting is by how much the end of a hold may be told too late: a goroutine does it, which has to be scheduled. Where the
+// client was closed its own release may hand the lock to another process before that.
 const reporting = 50 * time.Millisecond
 
 // grantID is what all operations of one grant have in common. Owner ids are used again, tokens are
@@ -296,8 +290,7 @@ func (e Events) String() string {
 		count(Elections, Told, false), lost, unknown)
 }
 
-// Recorder collects operations as they are called and return. All methods are safe for concurrent
-// use.
+// Recorder collects operations as they are called and return. All methods are safe for concurrent use.
 type Recorder struct {
 	now func() int64
 
@@ -308,8 +301,7 @@ type Recorder struct {
 	end bool // crashed: nothing counts any more
 }
 
-// NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked
-// together have one clock.
+// NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked together have one clock.
 func NewRecorder(now func() int64) *Recorder { return &Recorder{now: now} }
 
 // Stream has each call and each return also written to out at once, as a line that [Read]
@@ -333,8 +325,7 @@ type line struct {
 	Op  Op   `json:"op"`
 }
 
-// Begin notes that an operation is being called now. The moment is taken before Begin returns, so
-// before the call.
+// Begin notes that an operation is being called now. The moment is taken before Begin returns, so before the call.
 func (r *Recorder) Begin(op Op) Call {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -401,8 +392,7 @@ func (r *Recorder) Err() error {
 	return r.err
 }
 
-// Read reads what one recorder streamed. A last line that was cut off when its process was killed
-// is left out.
+// Read reads what one recorder streamed. A last line that was cut off when its process was killed is left out.
 func Read(in io.Reader) ([]Op, error) {
 	var ops []Op
 	reader := bufio.NewReader(in)

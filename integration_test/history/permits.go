@@ -8,10 +8,9 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// MostPermits finds moments at which owners trusted more permits than there were, and holds of other
-// numbers than were asked for. Who has permits keeps them when their number is made smaller: so what
-// counts is how many there were when the last of those who have some at that moment was granted its
-// own.
+// MostPermits finds moments at which owners trusted more permits than there were, and holds of other numbers than were asked
+// for. Who has permits keeps them when their number is made smaller: so what counts is how many there were when the last of
+// those who have some at that moment was granted its own.
 func MostPermits(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		numbers := c.numbers(ops)
@@ -178,8 +177,7 @@ func crowd(ops []Op, c Config) (list []Op) {
 	return list
 }
 
-// faulty is when nobody can be expected to get anything: faults, and what those may have been granted
-// who left.
+// faulty is when nobody can be expected to get anything: faults, and what those may have been granted who left.
 func faulty(ops []Op, c Config) []Window {
 	return occupied(slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
 		return o.granted() || o.Result == Refused || o.Kind == Unlock || o.Kind == End
@@ -276,6 +274,5 @@ func permitSteps(ops []Op, c Config) sequence {
 	return list
 }
 
-// isWaiter reports whether an operation is of one who may have been handed something and not know it
-// yet.
+// isWaiter reports whether an operation is of one who may have been handed something and not know it yet.
 func isWaiter(o Op) bool { return o.Result != OK }

@@ -65,9 +65,8 @@ func readTokens(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// unseenWrite reports whether somebody may have been granted the lock to write in a time, who was not
-// told so, or was told of a later grant, because the lease was over when it asked again; or the server
-// may have lost its data.
+// unseenWrite reports whether somebody may have been granted the lock to write in a time, who was not told so, or was told of a
+// later grant, because the lease was over when it asked again; or the server may have lost its data.
 func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
 		unseen := o.waitsToWrite() || o.Kind == Try && !o.Shared
@@ -155,8 +154,7 @@ func meetsWrite(all []tenure, q, r Op) bool {
 	})
 }
 
-// readWriteWakeUps is [WakeUps] of readers and writers. A writer waits for all, a reader for those
-// who write, or wait to write.
+// readWriteWakeUps is [WakeUps] of readers and writers. A writer waits for all, a reader for those who write, or wait to write.
 func readWriteWakeUps(ops []Op, c Config) []Violation {
 	return c.sleepers(ops, func(ops []Op, o Op) []Window {
 		if !o.Shared {
@@ -201,9 +199,8 @@ func (s *readWrite) admits(o *Op) bool {
 	return s.writer == "" && s.readers == ""
 }
 
-// lockModel is a reentrant read-write lock with expiry. Any other lock is one that nobody reads. A read has the
-// token of the last write, or a greater one where that was forgotten, or was of a write that nobody knows of:
-// readTokens knows more of that.
+// lockModel is a reentrant read-write lock with expiry. Any other lock is one that nobody reads. A read has the token of the
+// last write, or a greater one where that was forgotten, or was of a write that nobody knows of: readTokens knows more of that.
 var lockModel = porcupine.Model{
 	Init: func() any { return readWrite{} },
 	Step: func(state, in, _ any) (bool, any) {

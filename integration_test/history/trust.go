@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Trust finds holds that went on after their deadline, and holds that were called lost before it
-// although no data was. c.Slack is how late a process may be scheduled on a busy machine; the time
-// that a client spent in a pause is added.
+// Trust finds holds that went on after their deadline, and holds that were called lost before it although no data was. c.Slack
+// is how late a process may be scheduled on a busy machine; the time that a client spent in a pause is added.
 func Trust(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		excuse := forced(ops) // so a loss has its reason
@@ -49,11 +48,10 @@ func paused(windows []Window, from, to int64) (sum int64) {
 	return sum
 }
 
-// GivenUp finds operations that were given up, their outcome unknown, sooner than the time for
-// which the library promises to repeat them. An operation that a server refused with an error, in a
-// window or because something else than a lock is there, has its reason, and so has one in which a
-// hook panicked, or under which the client was closed; and one whose repeat was answered, which tells that
-// nobody can know. A subscription that was refused may have been sent for somebody before it.
+// GivenUp finds operations that were given up, their outcome unknown, sooner than the time for which the library promises to
+// repeat them. An operation that a server refused with an error, in a window or because something else than a lock is there,
+// has its reason, and so has one in which a hook panicked, or under which the client was closed; and one whose repeat was
+// answered, which tells that nobody can know. A subscription that was refused may have been sent for somebody before it.
 func GivenUp(ops []Op, least time.Duration, refusals []Window) (found []Violation) {
 	for _, o := range ops {
 		asked := o
@@ -86,8 +84,7 @@ func refusedFor(text string) bool {
 // IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for.
 func IsTooMany(text string) bool { return strings.Contains(text, "raise their number with SetPermits") }
 
-// closedUnder reports whether the client was closed before an operation had its answer. What had failed before that
-// may follow.
+// closedUnder reports whether the client was closed before an operation had its answer. What had failed before that may follow.
 func closedUnder(text string) bool { return strings.Contains(text, "outcome unknown: client closed") }
 
 // Violation is a promise that a history shows broken.
@@ -125,9 +122,8 @@ var holder = regexp.MustCompile(`held by ([0-9a-f-]{36}:[hks]?[0-9]+)`)
 // asking is how a refusal says that nobody knows yet who has the lock.
 const asking = "another call of this client asks for it"
 
-// Refusals finds attempts that were refused without a word of what is in the way: of who holds the
-// lock, or of what stands there in its place. And attempts that got a lock although something else
-// stood there all the time.
+// Refusals finds attempts that were refused without a word of what is in the way: of who holds the lock, or of what stands
+// there in its place. And attempts that got a lock although something else stood there all the time.
 func Refusals(ops []Op) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, o := range ops {
@@ -175,8 +171,7 @@ func Outages(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// during is what stood under the name from the call to the return of an operation, if there was
-// something.
+// during is what stood under the name from the call to the return of an operation, if there was something.
 func during(ops []Op, o Op) (thing Op, inside bool) {
 	for _, f := range ops {
 		if f.Kind == Foreign && f.Call <= o.Call && o.Return <= f.Return {
@@ -289,8 +284,7 @@ func (l *leased) contradiction(o *Op) string {
 	return ""
 }
 
-// Forbidden finds what an owner was not refused while it held the name: another kind of lock of it, or to write while it
-// reads.
+// Forbidden finds what an owner was not refused while it held the name: another kind of lock of it, or to write while it reads.
 func Forbidden(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		until := make(map[grantID]int64) // until when each grant was trusted
@@ -312,8 +306,7 @@ func Forbidden(ops []Op, _ Config) (found []Violation) {
 	return found
 }
 
-// between are the operations of a client from shortly before the call of one of them to the return
-// of another.
+// between are the operations of a client from shortly before the call of one of them to the return of another.
 func between(ops []Op, first, last Op) []Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool {
 		return o.Client != first.Client || o.Return < first.Call-int64(time.Minute) || o.Call > last.Return
@@ -393,9 +386,8 @@ func (t *tenure) free() int64 {
 	return min(asked+max(t.op.Least, t.op.Lease)*100/101, t.op.Return+t.op.Least*100/101)
 }
 
-// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a
-// clock that is a per cent slow: until its time is over, or, where nobody could say so, until its
-// lease is.
+// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a clock that is a per cent slow:
+// until its time is over, or, where nobody could say so, until its lease is.
 func (t *tenure) stays(at int64) int64 {
 	if t.op.Least == 0 {
 		return at

@@ -102,8 +102,7 @@ func TestMoveFromRueidislock(t *testing.T) {
 		side{"holdfast", func(ctx context.Context, work job) error { return afterRueidislock(ctx, client, work) }})
 }
 
-// TestMoveFromAdvisory: the same for PostgreSQL. The control leaves the version between out: then two are
-// inside.
+// TestMoveFromAdvisory: the same for PostgreSQL. The control leaves the version between out: then two are inside.
 func TestMoveFromAdvisory(t *testing.T) {
 	db, err := sql.Open("pgx", pgtest.Start(t))
 	require.NoError(t, err)

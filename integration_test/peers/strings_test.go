@@ -143,8 +143,7 @@ func TestInspectAString(t *testing.T) {
 	require.Equal(t, "whose", rdb.Get(t.Context(), "orders:42").Val())
 }
 
-// TestForceOfRueidislock: it takes the key whatever is there, and our hold is lost. Without force it is kept
-// out, by an error.
+// TestForceOfRueidislock: it takes the key whatever is there, and our hold is lost. Without force it is kept out, by an error.
 func TestForceOfRueidislock(t *testing.T) {
 	srv := redistest.Start(t)
 	locker, err := rueidislock.NewLocker(rueidislock.LockerOption{
@@ -236,8 +235,7 @@ func TestRedislockClaims(t *testing.T) {
 	require.ErrorIs(t, held.Release(ctx), redislock.ErrLockNotHeld)
 }
 
-// TestRueidislockClaims: the same of rueidislock, with its own defaults but for the command that old servers
-// do not know.
+// TestRueidislockClaims: the same of rueidislock, with its own defaults but for the command that old servers do not know.
 func TestRueidislockClaims(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -1,11 +1,9 @@
-// Package redisson has tests in Go use Redisson itself, so that what is said of fleets of Go and
-// Java is tested with both. A [Worker] is a process of Java that does what it is told, line by line
-// over its standard input and output; a [Client] in it is a RedissonClient with an id and settings
-// of its own, and a [Thread] of that is an owner of locks.
+// Package redisson has tests in Go use Redisson itself, so that what is said of fleets of Go and Java is tested with both. A
+// [Worker] is a process of Java that does what it is told, line by line over its standard input and output; a [Client] in it is
+// a RedissonClient with an id and settings of its own, and a [Thread] of that is an owner of locks.
 //
-// The worker is built by Maven into the directory target beside its source, once, and again when
-// the source has changed. Where there is no Java or no Maven tests are skipped, loudly, and fail if
-// CI=true.
+// The worker is built by Maven into the directory target beside its source, once, and again when the source has changed. Where
+// there is no Java or no Maven tests are skipped, loudly, and fail if CI=true.
 //
 // With HOLDFAST_IDLE_WORKER the tests get a worker that does nothing, and says that all went well.
 // None of them may pass with it; TestNothingPassesWithoutJava checks that.
@@ -74,8 +72,7 @@ func (c *Client) shutdown(tb testing.TB) {
 	c.main.leave()
 }
 
-// Thread is one thread that uses the client, and so one owner. It does one command after the
-// other.
+// Thread is one thread that uses the client, and so one owner. It does one command after the other.
 type Thread struct {
 	Owner string // as it stands in Redis
 
@@ -111,8 +108,7 @@ func (t *Thread) Do(tb testing.TB, a Ask) Reply {
 	return t.Start(a).Reply(tb)
 }
 
-// Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no
-// answer before ctx ends.
+// Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no answer before ctx ends.
 func (t *Thread) Call(ctx context.Context, a Ask) (Reply, error) {
 	p := t.Start(a)
 	select {

@@ -87,8 +87,7 @@ func notRenewed(s *story) {
 	s.mustUnlock(h)
 }
 
-// cut: of two reads of Redisson's writer one is given back, and the lease to write is that of the
-// other.
+// cut: of two reads of Redisson's writer one is given back, and the lease to write is that of the other.
 func cut(s *story) {
 	j := s.thread(0)
 	lock := func(side string, lease time.Duration) {
@@ -164,8 +163,7 @@ func missed(s *story) {
 	require.NoError(s, s.side(slow, "read", "unlock").Err())
 }
 
-// passed: a writer of Redisson's waits, and readers of both sides come in. A writer of ours keeps
-// ours out, and not Redisson's.
+// passed: a writer of Redisson's waits, and readers of both sides come in. A writer of ours keeps ours out, and not Redisson's.
 func passed(s *story) {
 	j, late, m := s.thread(0), s.thread(1), rwlock.New(s.ours[0], s.name)
 	require.NoError(s, s.side(j, "read", "lock").Err())

@@ -29,8 +29,7 @@ const (
 	short = 5 * time.Second
 )
 
-// fleet is what a topology is used by: two clients of each side with the long lease, and one with
-// the short.
+// fleet is what a topology is used by: two clients of each side with the long lease, and one with the short.
 type fleet struct {
 	top  topology.Topology
 	rdb  redis.UniversalClient // of nobody
@@ -178,9 +177,8 @@ func (s *story) javaWaits(t *Thread, op string) *Pending {
 	return p
 }
 
-// waits returns when a thread of Redisson's waits, as one more than those before. Where it has a place,
-// that is enough. Elsewhere it must sleep: it looks once more when it listens, and before it sleeps it
-// may miss a message (W4).
+// waits returns when a thread of Redisson's waits, as one more than those before. Where it has a place, that is enough.
+// Elsewhere it must sleep: it looks once more when it listens, and before it sleeps it may miss a message (W4).
 func (s *story) waits(p *Pending, before int64) {
 	s.until("Redisson's waits", func() bool {
 		return p.Answered() || s.waiting() > before && (p.ask.Kind == "fair" || p.Sleeps(s.T))
@@ -297,8 +295,7 @@ func (s *story) nothingLeft() {
 	}
 }
 
-// nothingStays is nothingLeft where a hold of ours was lost: that the lock was handed to it is noted
-// until the queue ends.
+// nothingStays is nothingLeft where a hold of ours was lost: that the lock was handed to it is noted until the queue ends.
 func (s *story) nothingStays() {
 	tag := tagged(s.name)
 	require.Zero(s, s.rdb.Exists(s.ctx, s.name).Val())

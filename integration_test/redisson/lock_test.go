@@ -104,8 +104,7 @@ func reentry(s *story) {
 	s.nothingLeft()
 }
 
-// leases: a lease that nobody renews ends, and the other side is granted the lock then, though
-// nobody says so.
+// leases: a lease that nobody renews ends, and the other side is granted the lock then, though nobody says so.
 func leases(s *story) {
 	const lease = short
 	j, m := s.thread(0), s.mutex(0)
@@ -129,8 +128,7 @@ func leases(s *story) {
 	s.nothingLeft()
 }
 
-// watchdogs: both sides renew what they hold, for several times the lease, while the other tries
-// to get it.
+// watchdogs: both sides renew what they hold, for several times the lease, while the other tries to get it.
 func watchdogs(s *story) {
 	j, m := s.briefJava.Thread(s.T), s.make(s.briefOurs, s.name)
 	s.javaLocks(j, "lock")
@@ -149,8 +147,7 @@ func watchdogs(s *story) {
 	s.nothingLeft()
 }
 
-// renewals tries again and again until the lease has been renewed four times, which takes longer
-// than it is.
+// renewals tries again and again until the lease has been renewed four times, which takes longer than it is.
 func (s *story) renewals(try func()) {
 	last, seen := time.Duration(0), 0
 	pace := time.NewTicker(20 * time.Millisecond) // a renewal is seen for the rest of its third of the lease

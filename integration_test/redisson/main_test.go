@@ -15,9 +15,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestNothingPassesWithoutJava runs all tests of this package with a worker that does nothing and
-// says that all went well, and with one that says no to everything. Each must fail, with each of
-// its subtests; those that are for a soak are tried in one.
+// TestNothingPassesWithoutJava runs all tests of this package with a worker that does nothing and says that all went well, and
+// with one that says no to everything. Each must fail, with each of its subtests; those that are for a soak are tried in one.
 func TestNothingPassesWithoutJava(t *testing.T) {
 	t.Parallel()
 	if os.Getenv(IdleEnv) != "" {
@@ -45,8 +44,7 @@ func TestNothingPassesWithoutJava(t *testing.T) {
 
 var resultLine = regexp.MustCompile(`(?m)^ *--- (PASS|FAIL|SKIP): (\S+) \(`)
 
-// idleRun runs the tests in a process of their own, with the local server, and returns how each
-// ended.
+// idleRun runs the tests in a process of their own, with the local server, and returns how each ended.
 func idleRun(t *testing.T, says string) map[string]string {
 	t.Helper()
 	this, _, _ := strings.Cut(t.Name(), "/")

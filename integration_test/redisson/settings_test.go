@@ -13,10 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
-// TestSettings: what a fleet of Redisson's may have set differently, and the option of ours that
-// aligns with it: all kinds exclude, wait and wake both ways. Leases are longer than anybody waits. In
-// the long run on the other versions too, of which the oldest knows no sharded channels.
-// Controls are TestClassicChannels, and here a client without the prefix.
+// TestSettings: what a fleet of Redisson's may have set differently, and the option of ours that aligns with it: all kinds
+// exclude, wait and wake both ways. Leases are longer than anybody waits. In the long run on the other versions too, of which
+// the oldest knows no sharded channels. Controls are TestClassicChannels, and here a client without the prefix.
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	rows := []struct {

@@ -14,9 +14,8 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// actor is a thread of Redisson's that uses locks at random, as workload's actors do ours. What it
-// does is recorded by the clock of the tests: the call before the line is sent, the return when the
-// answer has been read.
+// actor is a thread of Redisson's that uses locks at random, as workload's actors do ours. What it does is recorded by the
+// clock of the tests: the call before the line is sent, the return when the answer has been read.
 //
 // Redisson has no deadline until when a hold may be trusted, so the holder trusts it until it
 // unlocks; with a lease that nobody renews, until that ends, counted from before it was asked for.
@@ -280,8 +279,7 @@ type pendingPlace struct {
 	handed int64 // when it was seen to have the lock with a count of 0; 0: never
 }
 
-// ask notes that a thread is about to ask for a place. What it returns is to be called when the
-// thread does not wait any more.
+// ask notes that a thread is about to ask for a place. What it returns is to be called when the thread does not wait any more.
 func (p *places) ask(a *actor, name string) (done func()) {
 	w := &pendingPlace{actor: a, call: a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Name: name,
 		Kind: history.Queue, Owner: a.thread.Owner})}
@@ -304,8 +302,7 @@ func (p *places) ask(a *actor, name string) (done func()) {
 	}
 }
 
-// watch looks for places until ctx ends. A place that it sees was there after the call that was
-// under way before it looked.
+// watch looks for places until ctx ends. A place that it sees was there after the call that was under way before it looked.
 func (p *places) watch(ctx context.Context, rdb redis.UniversalClient, names []string) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -355,11 +352,10 @@ func (p *places) snapshot() map[string]*pendingPlace {
 // claim is for how long our scripts hand a lock to a waiter of Redisson's.
 const claim = 2 * time.Second
 
-// takeUps finds grants of fair locks to threads of Redisson's whose last wait for the lock had been
-// over just before, and makes those waits a part of them. Such a thread may have been handed the
-// lock in that moment, and has it without knowing, for a claim. If it comes again meanwhile it takes
-// up what came of its first place: that was its turn, and others have found the lock taken since. Of
-// the place itself nothing is known then.
+// takeUps finds grants of fair locks to threads of Redisson's whose last wait for the lock had been over just before, and makes
+// those waits a part of them. Such a thread may have been handed the lock in that moment, and has it without knowing, for a
+// claim. If it comes again meanwhile it takes up what came of its first place: that was its turn, and others have found the
+// lock taken since. Of the place itself nothing is known then.
 func takeUps(ops []history.Op) (n int) {
 	type waiter struct {
 		actor int

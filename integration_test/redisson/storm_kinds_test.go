@@ -67,8 +67,7 @@ func javaKinds(start func(name func(*rand.Rand) string) actor) (all []theirs) {
 	return append(all, &javaCounter{start(anyOf(latchNames))})
 }
 
-// set makes what has to be there before Redisson uses it: the number of permits, and a token for
-// readers.
+// set makes what has to be there before Redisson uses it: the number of permits, and a token for readers.
 func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 	for _, name := range permitNames {
 		r := j.Do(t, Ask{Op: "trySetPermits", Kind: "permits", Name: name, N: stormPermits})

@@ -28,8 +28,7 @@ import (
 // What a storm is checked against.
 const (
 	stormLease = 12 * time.Second
-	// a lock is not free for longer while somebody waits. A message that is missed costs the rest of
-	// a lease.
+	// a lock is not free for longer while somebody waits. A message that is missed costs the rest of a lease.
 	stormBound = 8 * time.Second
 	// and after a process was killed
 	stormRecovery = 5 * time.Second

@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// audit looks at the server's keys all the time: each must have a time to live. And it notes who
-// holds the locks.
+// audit looks at the server's keys all the time: each must have a time to live. And it notes who holds the locks.
 func (w *World) audit(ctx context.Context) {
 	for w.sleep(ctx, w.Lease/3) {
 		w.skew(nil, "EVAL") // no script may have run for a while
@@ -131,8 +130,7 @@ func byClient(ops []history.Op) map[int][]history.Op {
 	return clients
 }
 
-// lastBackoff is the longest pause of the library between two attempts: it does not begin one that
-// would not fit.
+// lastBackoff is the longest pause of the library between two attempts: it does not begin one that would not fit.
 const lastBackoff = 250 * time.Millisecond
 
 // place is for how long the place of a waiter that is gone counts in the queue of a fair lock.
@@ -157,8 +155,7 @@ func (w *World) bound() time.Duration {
 	return min(w.Lease/4+20*w.slowest(), time.Second+20*w.slowest())
 }
 
-// confirmed finds unlocks that confirm a hold that could not be trusted any more when they were
-// called.
+// confirmed finds unlocks that confirm a hold that could not be trusted any more when they were called.
 func confirmed(ops []history.Op) (found []history.Violation) {
 	for _, o := range ops {
 		if o.Kind == history.Unlock && o.Result == history.OK && o.Deadline != 0 && o.Call > o.Deadline {
@@ -169,9 +166,8 @@ func confirmed(ops []history.Op) (found []history.Violation) {
 	return found
 }
 
-// bounded finds unlocks that took longer than they may: the retry budget, and the last attempt,
-// which may have to connect (DialTimeout is that of one try), to shake hands, to be refused for an
-// unknown script, and to do all of that once more.
+// bounded finds unlocks that took longer than they may: the retry budget, and the last attempt, which may have to connect
+// (DialTimeout is that of one try), to shake hands, to be refused for an unknown script, and to do all of that once more.
 func (w *World) bounded(ops []history.Op) (found []history.Violation) {
 	connect := time.Duration(w.DialerRetries) * (w.DialTimeout + 100*time.Millisecond)
 	limit := w.RetryBudget + 2*(connect+2*w.ReadTimeout)

@@ -19,8 +19,7 @@ import (
 // patience is within how many worlds the lack of a defence has to show.
 const patience = 100
 
-// lack is of something that the library does against faults: what sees that it is missing, and how to
-// do without it.
+// lack is of something that the library does against faults: what sees that it is missing, and how to do without it.
 type lack struct {
 	check string
 	name  string

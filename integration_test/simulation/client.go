@@ -128,8 +128,7 @@ func (w *World) close(c *holdfast.Client, number int) {
 func (w *World) connect(n *network) *redis.Client {
 	rdb := redis.NewClient(&redis.Options{
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
-		// Nobody waits for a connection: go-redis would do so with a timer that it shares between
-		// bubbles.
+		// Nobody waits for a connection: go-redis would do so with a timer that it shares between bubbles.
 		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many + 2*w.Crowd,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
 		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, ContextTimeoutEnabled: w.Contexts,
@@ -216,9 +215,8 @@ var others = []history.Family{history.ReadWrite, history.Permits, history.Latche
 // kindEnv names the only kind that is drawn; without it, any.
 const kindEnv = "HOLDFAST_KIND"
 
-// kindOf is the kind of a world: three in four have plain or fair locks, and each of the others has one
-// of any sixteen that follow each other. Worlds of plain locks are the longer ones, so nearly all of the time
-// is theirs.
+// kindOf is the kind of a world: three in four have plain or fair locks, and each of the others has one of any sixteen that
+// follow each other. Worlds of plain locks are the longer ones, so nearly all of the time is theirs.
 func kindOf(seed uint64) history.Family {
 	if only := history.Family(os.Getenv(kindEnv)); slices.Contains(others, only) {
 		return only

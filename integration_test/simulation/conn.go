@@ -12,9 +12,8 @@ import (
 
 var errReset = &net.OpError{Op: "read", Net: "sim", Err: syscall.ECONNRESET}
 
-// conn is one connection of a client. Requests travel up and replies travel down, each on a lane
-// with a goroutine's help, so that neither end ever waits for the other to read, as it is with the
-// buffers of real sockets.
+// conn is one connection of a client. Requests travel up and replies travel down, each on a lane with a goroutine's help, so
+// that neither end ever waits for the other to read, as it is with the buffers of real sockets.
 //
 // go-redis writes one command or one pipeline per Write and the server one reply per write, so the
 // messages of the two lanes are what faults happen to; nothing needs to understand them.
@@ -70,8 +69,7 @@ func (c *conn) sendLocked(data []byte) {
 	}
 }
 
-// breakLocked ends what the client can hear: with an error in one half of the cases, in the other
-// without a word.
+// breakLocked ends what the client can hear: with an error in one half of the cases, in the other without a word.
 func (c *conn) breakLocked(rng source) {
 	c.mute = true
 	c.up.end()
@@ -98,8 +96,7 @@ func (c *conn) cut() {
 	c.reset(errReset)
 }
 
-// carry brings requests to the server. It goes on after the client closed the connection, as a
-// kernel does.
+// carry brings requests to the server. It goes on after the client closed the connection, as a kernel does.
 func (c *conn) carry() {
 	defer c.server.Close()
 	for {

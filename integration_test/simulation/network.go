@@ -37,8 +37,7 @@ func (s source) between(low, high time.Duration) time.Duration {
 	return time.Duration(float64(low) * math.Pow(ratio, s.Float64()))
 }
 
-// profile is what may happen to a message, as probabilities, and how long a delayed one takes on
-// the average.
+// profile is what may happen to a message, as probabilities, and how long a delayed one takes on the average.
 type profile struct {
 	loseRequest, loseReply, delayRequest, delayReply, holdRequest float64
 	delay                                                         time.Duration
@@ -86,8 +85,7 @@ func (n *network) disturb(p profile) {
 	n.now = p
 }
 
-// silence keeps all messages back for a time, as a network does that sends them again until they
-// are through.
+// silence keeps all messages back for a time, as a network does that sends them again until they are through.
 func (n *network) silence(d time.Duration) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -179,8 +177,7 @@ func (n *network) crash() {
 	}
 }
 
-// lane is one direction of a connection: messages that arrive in the order in which they were sent,
-// each after its time.
+// lane is one direction of a connection: messages that arrive in the order in which they were sent, each after its time.
 type lane struct {
 	hold  func() time.Duration // by how much longer the network keeps what is due
 	stale time.Duration        // how long a message may be under way that was not sent to be longer

@@ -35,13 +35,11 @@ type Settings struct {
 	Only                  []Fault       // of those of the network; empty: any
 	Skew                  float64       // by how much the server's clock is faster
 
-	// Naps is the pause between two times that all clients sleep while the server goes on, on the
-	// average; 0: they do not. What notices that belongs to the process, so no other world may run
-	// meanwhile.
+	// Naps is the pause between two times that all clients sleep while the server goes on, on the average; 0: they do not. What
+	// notices that belongs to the process, so no other world may run meanwhile.
 	Naps time.Duration
 
-	// between visits of one that puts things under the names of locks that are none, on the
-	// average; 0: none comes
+	// between visits of one that puts things under the names of locks that are none, on the average; 0: none comes
 	Strangers time.Duration
 
 	Dead int // places that processes leave in a fair queue which die while they wait, all at once; 0: none do
@@ -61,8 +59,7 @@ type Settings struct {
 // distances are how far clients may be, one way.
 var distances = [...]time.Duration{0, time.Millisecond, 5 * time.Millisecond, 20 * time.Millisecond}
 
-// slowest is how long a message is under way on the average, to or from the client that is the
-// farthest away.
+// slowest is how long a message is under way on the average, to or from the client that is the farthest away.
 func (s *Settings) slowest() time.Duration {
 	if s.Apart {
 		return s.queueing() + s.Latency + distances[len(distances)-1]
@@ -178,8 +175,7 @@ func (f Fault) String() string { return faultNames[f] }
 
 type faultCounts [kinds]atomic.Int64
 
-// disturb lets faults come and go until the storm ends, one window after the other, each to its
-// end.
+// disturb lets faults come and go until the storm ends, one window after the other, each to its end.
 func (w *World) disturb(storm context.Context) {
 	rng := newSource(w.Seed, 'f')
 	for w.sleep(storm, rng.random(w.FaultGap)) {

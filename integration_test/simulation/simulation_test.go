@@ -96,9 +96,8 @@ func run(t *testing.T, w *World) (r Result) {
 	return r
 }
 
-// TestReplay: a seed gives the same again. Without faults the library draws no random number, so the
-// whole history of plain locks comes back. With faults it does until the first retry of the library,
-// whose pauses no seed reaches.
+// TestReplay: a seed gives the same again. Without faults the library draws no random number, so the whole history of plain
+// locks comes back. With faults it does until the first retry of the library, whose pauses no seed reaches.
 func TestReplay(t *testing.T) {
 	s := drawOf(3, history.Locks) // no crowd: who of those that wait in one client runs first is not in the seed
 	calm(&s)
@@ -123,9 +122,8 @@ func anonymous(ops []history.Op) []history.Op {
 	return ops
 }
 
-// TestNaps runs worlds in which all clients sleep now and then while the server goes on: no hold is
-// trusted that may have ended meanwhile. One world at a time, for what notices a sleep belongs to
-// the process.
+// TestNaps runs worlds in which all clients sleep now and then while the server goes on: no hold is trusted that may have ended
+// meanwhile. One world at a time, for what notices a sleep belongs to the process.
 func TestNaps(t *testing.T) {
 	var sum totals
 	for seeds := range worlds(t, []uint64{2, 4, 7, 8, 11}, upTo(12), []uint64{
@@ -233,8 +231,7 @@ func (s *totals) String() string {
 		s.events, strings.Join(faults, ", "), s.violations)
 }
 
-// missing is something that has not happened yet, and that a run without proves nothing about; empty
-// if all has.
+// missing is something that has not happened yet, and that a run without proves nothing about; empty if all has.
 func (s *totals) missing() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -295,8 +292,7 @@ func partitions(s *Settings) {
 	s.Only, s.FaultGap, s.FaultLength = []Fault{Partition}, s.Lease, s.Lease
 }
 
-// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait
-// for as long as it takes.
+// apart: goroutines of clients at different distances hand a lock on among themselves, and all wait for as long as it takes.
 func apart(s *Settings) {
 	calm(s)
 	s.Apart, s.Alike, s.Clients, s.Names, s.Actors = true, true, 2, 1, 6
@@ -312,16 +308,14 @@ func oblivion(s *Settings) {
 	s.Length = 60 * s.Lease
 }
 
-// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets
-// others that wait.
+// crowd: many wait for one lock in each of two clients, so it is handed on, and who tries it meets others that wait.
 func crowd(s *Settings) {
 	s.Clients, s.Names, s.Actors, s.Alike = 2, 1, 6, true
 	s.Hold, s.Think, s.Wait = s.Lease/8, s.Lease/2, s.Lease
 	s.Length, s.FaultGap = 30*s.Lease, 4*s.Lease
 }
 
-// keeping: each client keeps the lock that it wants most of the time, and others want it now and
-// then.
+// keeping: each client keeps the lock that it wants most of the time, and others want it now and then.
 func keeping(s *Settings) {
 	calm(s)
 	s.atHome(2)
@@ -344,8 +338,7 @@ func collecting(s *Settings) {
 	s.Clients, s.Actors, s.Many = 1, 1, 50
 }
 
-// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the
-// pause between polls.
+// quickQueue: a lock with many waiters, and a lease so short that a wake-up may take less than the pause between polls.
 func quickQueue(s *Settings) {
 	calm(s)
 	s.Lease, s.Latency = 2*time.Second, time.Millisecond
@@ -360,8 +353,7 @@ func fleets(s *Settings) {
 	s.Dead, s.Length = 1000, 4*s.Lease
 }
 
-// newcomers: a message takes as long as a lock is held, and clients come back when they have
-// forgotten it.
+// newcomers: a message takes as long as a lock is held, and clients come back when they have forgotten it.
 func newcomers(s *Settings) {
 	quickQueue(s)
 	s.Lease, s.ReadTimeout, s.Latency = 30*time.Second, 3*time.Second, 150*time.Millisecond

@@ -25,8 +25,7 @@ type stopped struct {
 	claims int // that it was handed, and let lapse
 }
 
-// halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost
-// the others one claim.
+// halt has processes be stopped while they wait for fair locks, until the storm ends. Each may cost the others one claim.
 func (w *World) halt(storm context.Context) { w.strike(storm, 'z', (*stranger).stop) }
 
 // strike has something happen to fair queues, again and again until the storm ends.
@@ -68,8 +67,7 @@ func (s *stranger) stop(name string) error {
 	return nil
 }
 
-// handed notes that a script hands a lock to an owner, and keeps it for it for the time of a claim
-// if it is stopped.
+// handed notes that a script hands a lock to an owner, and keeps it for it for the time of a claim if it is stopped.
 func (w *World) handed(name, owner string) {
 	id, _, _ := strings.Cut(owner, ":")
 	at := w.Now()
@@ -100,9 +98,8 @@ func (w *World) lapses() (found []history.Violation) {
 	return found
 }
 
-// nap puts the machine to sleep now and then on which all clients run, until the storm ends. Their
-// clock stands still, and so does everything that is under way; the server's clock goes on, here in
-// a jump.
+// nap puts the machine to sleep now and then on which all clients run, until the storm ends. Their clock stands still, and so
+// does everything that is under way; the server's clock goes on, here in a jump.
 func (w *World) nap(storm context.Context) {
 	rng := newSource(w.Seed, 'n')
 	for w.Naps > 0 && w.sleep(storm, rng.random(w.Naps)) {
@@ -148,9 +145,8 @@ func (w *World) pauses() map[int][]history.Window {
 	return all
 }
 
-// mourn has fleets of processes die while they wait for a fair lock, a thousand places and more at
-// a time, until the storm ends. What they leave in the queue must cost the server no more than
-// taking it out once.
+// mourn has fleets of processes die while they wait for a fair lock, a thousand places and more at a time, until the storm
+// ends. What they leave in the queue must cost the server no more than taking it out once.
 func (w *World) mourn(storm context.Context) { w.strike(storm, 'd', (*stranger).die) }
 
 // die leaves the places of a fleet at the end of a queue: of one process or of many, which died a
@@ -190,8 +186,7 @@ func (w *World) enqueue(name string, until time.Time, owners []string) error {
 // work counts what scripts do at the server, in commands.
 type work struct {
 	mu sync.Mutex // guards the rest
-	// contexts of the last runs of scripts: a run has one for its calls and one for those that may
-	// fail
+	// contexts of the last runs of scripts: a run has one for its calls and one for those that may fail
 	runs  [4]any
 	calls [4]int // in each of them
 	next  int    // which of them makes room for another
@@ -200,8 +195,7 @@ type work struct {
 	dead  int    // places that the dead have left
 }
 
-// each is what one run of a script may do, whatever the queue is like: it looks at 128 places at a
-// time, in a few ways.
+// each is what one run of a script may do, whatever the queue is like: it looks at 128 places at a time, in a few ways.
 const each = 512
 
 // did notes a command of a script. nested is the context of the emulated server for the run.

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// stranger is somebody who does not know of locks, and keeps things of its own under their names
-// for a while.
+// stranger is somebody who does not know of locks, and keeps things of its own under their names for a while.
 type stranger struct {
 	*World
 	rng source
@@ -35,8 +34,7 @@ type thing struct {
 	says   string
 }
 
-// visit has a stranger come and go until the storm ends. It stands beside the server, and nobody
-// disturbs it.
+// visit has a stranger come and go until the storm ends. It stands beside the server, and nobody disturbs it.
 func (w *World) visit(storm context.Context) {
 	if w.Strangers == 0 {
 		return

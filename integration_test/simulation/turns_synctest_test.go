@@ -25,8 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// contest is about one lock, which goroutines of near clients use all the time. Another client is
-// farther away.
+// contest is about one lock, which goroutines of near clients use all the time. Another client is farther away.
 type contest struct {
 	near  int           // clients
 	away  time.Duration // how much farther away the other one is, one way
@@ -35,9 +34,8 @@ type contest struct {
 	most  int64         // how often the near ones may have it meanwhile
 }
 
-// TestTurns: who is farther away has its turn among those who are near. How many grants they have
-// meanwhile is the same each time: time passes only while all wait. Without the defence they have
-// nearly all.
+// TestTurns: who is farther away has its turn among those who are near. How many grants they have meanwhile is the same each
+// time: time passes only while all wait. Without the defence they have nearly all.
 func TestTurns(t *testing.T) {
 	const little, far = 500 * time.Microsecond, 20 * time.Millisecond
 	for _, c := range []struct {

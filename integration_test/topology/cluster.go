@@ -20,8 +20,7 @@ type cluster struct {
 func (t *cluster) Nodes() []Node                          { return processes(t.c.Nodes) }
 func (t *cluster) Serving(tb testing.TB, key string) Node { return t.c.Master(tb, key) }
 
-// Connect leaves the interval at which go-redis reloads the map of slots at its default of a
-// minute, as users do.
+// Connect leaves the interval at which go-redis reloads the map of slots at its default of a minute, as users do.
 func (t *cluster) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
 	return closing(tb, redis.NewClusterClient(options(t.c.Addrs(), change).Cluster()))
 }

@@ -26,8 +26,7 @@ type container struct {
 	admin *redis.Client
 }
 
-// quiet swallows the ten lines that each container would write into the log of its test. Errors are
-// returned as well.
+// quiet swallows the ten lines that each container would write into the log of its test. Errors are returned as well.
 type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
@@ -84,8 +83,7 @@ func literal(addr string) string {
 	return addr
 }
 
-// asDefaultOptions are those of an administrator who gets the replies of RESP2, as from redistest's
-// servers.
+// asDefaultOptions are those of an administrator who gets the replies of RESP2, as from redistest's servers.
 func asDefaultOptions(addr string) *redis.Options {
 	o := options([]string{addr}, asDefault(nil)).Simple()
 	o.Protocol = 2
@@ -112,8 +110,7 @@ func (c *container) version() string {
 	}
 }
 
-// Addr is the published port. It does not survive a restart of the container, so there is no
-// Restart.
+// Addr is the published port. It does not survive a restart of the container, so there is no Restart.
 func (c *container) Addr() string { return c.addr }
 
 func (c *container) Command(tb testing.TB, args ...string) any {
@@ -180,8 +177,7 @@ func processes(all []*redistest.Server) []Node {
 	return nodes
 }
 
-// start starts a topology of processes of this program. The user stands in the command line, so
-// that a restarted server has it.
+// start starts a topology of processes of this program. The user stands in the command line, so that a restarted server has it.
 func start(tb testing.TB, kind Kind, p redistest.Program, opts []redistest.Option) Topology {
 	tb.Helper()
 	a := about{kind, processName(kind, p)}

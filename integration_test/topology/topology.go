@@ -1,6 +1,5 @@
-// Package topology gives a test every way in which Redis is run: a single server, a primary with
-// replicas, one under Sentinels, a cluster; in every version that can be had, as processes, and single servers as
-// containers too.
+// Package topology gives a test every way in which Redis is run: a single server, a primary with replicas, one under Sentinels,
+// a cluster; in every version that can be had, as processes, and single servers as containers too.
 //
 // A test names what it needs and runs once for each:
 //
@@ -9,14 +8,12 @@
 //		...
 //	})
 //
-// A topology is started once for each call of the function, so subtests inside it share it. What
-// only some can do is an interface of its own ([Failover], [Killer], [Loser], [Resharder]): a type
-// assertion asks for it.
+// A topology is started once for each call of the function, so subtests inside it share it. What only some can do is an
+// interface of its own ([Failover], [Killer], [Loser], [Resharder]): a type assertion asks for it.
 //
-// HOLDFAST_SERVERS=dir tests the programs in dir/bin/*-server, HOLDFAST_DOCKER=1 images in
-// containers. Where one of them is set, a version of the list in [Wanted] that cannot be had is a
-// loud skip, and a failure if CI=true. Where neither is, only the local server is tested, and the
-// log says so.
+// HOLDFAST_SERVERS=dir tests the programs in dir/bin/*-server, HOLDFAST_DOCKER=1 images in containers. Where one of them is
+// set, a version of the list in [Wanted] that cannot be had is a loud skip, and a failure if CI=true. Where neither is, only
+// the local server is tested, and the log says so.
 //
 // Not here: faults of the network between client and server. Put a faultproxy between them with the
 // change of options that [Topology.Connect] takes.
@@ -87,8 +84,7 @@ type Topology interface {
 // Node is one server.
 type Node interface {
 	Addr() string
-	// Command sends one command as the default user, past any proxy: string, int64, []any or nil.
-	// An error fails the test.
+	// Command sends one command as the default user, past any proxy: string, int64, []any or nil. An error fails the test.
 	Command(tb testing.TB, args ...string) any
 	// Try is Command for commands that may fail.
 	Try(args ...string) (any, error)
@@ -99,15 +95,13 @@ type Node interface {
 	Kill()
 }
 
-// Failover is a topology that can put another server in the place of the one that serves a key.
-// What was acknowledged before the call is kept; what is written meanwhile may be lost, except in a
-// cluster.
+// Failover is a topology that can put another server in the place of the one that serves a key. What was acknowledged before
+// the call is kept; what is written meanwhile may be lost, except in a cluster.
 type Failover interface {
 	Failover(tb testing.TB, key string) (promoted Node)
 }
 
-// Killer is a topology that goes on when the server of a key is killed. What was not replicated by
-// then is lost.
+// Killer is a topology that goes on when the server of a key is killed. What was not replicated by then is lost.
 type Killer interface {
 	KillServing(tb testing.TB, key string) (promoted Node)
 }
@@ -177,10 +171,9 @@ const (
 	Password = "a-password-for-tests"
 )
 
-// Rule is what [User] may do: the commands that the scripts call, those that run scripts and
-// subscribe, and what go-redis asks a cluster. It may not read other users, change the
-// configuration, or list keys. Keys and channels are not restricted, because tests choose their
-// names.
+// Rule is what [User] may do: the commands that the scripts call, those that run scripts and subscribe, and what go-redis asks
+// a cluster. It may not read other users, change the configuration, or list keys. Keys and channels are not restricted, because
+// tests choose their names.
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +
@@ -327,8 +320,7 @@ func choose(t *testing.T, kind Kind, which some) []choice {
 // onlyLocal has it said once, and not by every test.
 var onlyLocal sync.Once
 
-// lacking names the lines of Wanted, for all kinds but Single the families, of which there is no
-// program.
+// lacking names the lines of Wanted, for all kinds but Single the families, of which there is no program.
 func lacking(kind Kind, programs []redistest.Program) []string {
 	var names []string
 	for _, l := range Wanted {

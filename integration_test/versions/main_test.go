@@ -4,9 +4,8 @@
 // The earlier one is built from the history of this repository. It is the last release, and where there is
 // none a commit of before: see earlier.
 //
-// Faults while both run: a holder is killed, connections are cut, servers are paused, and who is first in a
-// queue dies. Not here: random faults, which chaos makes with one version, and fail-overs; versions that are
-// more than one release apart.
+// Faults while both run: a holder is killed, connections are cut, servers are paused, and who is first in a queue dies. Not
+// here: random faults, which chaos makes with one version, and fail-overs; versions that are more than one release apart.
 package versions_test
 
 import (

@@ -254,8 +254,7 @@ func TestStorm(t *testing.T) {
 // rounds is how often each process takes the lock in a storm.
 const rounds = 50
 
-// storm runs two processes of each version until they are done, and returns their tokens and what else they
-// said.
+// storm runs two processes of each version until they are done, and returns their tokens and what else they said.
 func storm(t *testing.T, kind, old, present string) (tokens []uint64, said string) {
 	at := newPlace(t, kind)
 	var all []*process
@@ -318,8 +317,7 @@ func TestLatch(t *testing.T) {
 	})
 }
 
-// TestLatchControl: who is not told that a latch is open does not notice, in either version, and the message
-// is what tells.
+// TestLatchControl: who is not told that a latch is open does not notice, in either version, and the message is what tells.
 func TestLatchControl(t *testing.T) {
 	t.Parallel()
 	needsOld(t)

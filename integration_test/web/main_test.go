@@ -1,6 +1,5 @@
-// Package web_test looks at the page of locks in a real browser, as people have it: live, without
-// JavaScript, on a telephone, in the dark. It is in this module because what drives a browser is no
-// dependency for users of holdfastweb.
+// Package web_test looks at the page of locks in a real browser, as people have it: live, without JavaScript, on a telephone,
+// in the dark. It is in this module because what drives a browser is no dependency for users of holdfastweb.
 //
 // The browser is chromium-headless-shell or chromium of the PATH. Without one the tests are skipped
 // loudly, and fail in CI. Not here: what can be seen in answers alone, which holdfastweb tests itself.

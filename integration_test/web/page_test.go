@@ -50,8 +50,7 @@ func serve(t *testing.T, rdb redis.UniversalClient, opts holdfastweb.Options) (u
 
 func anybody(*http.Request, string) (string, bool) { return "anybody", true }
 
-// TestComplaintsAreHeard is the control of all others here: what a policy refuses, and a script that fails,
-// is noticed.
+// TestComplaintsAreHeard is the control of all others here: what a policy refuses, and a script that fails, is noticed.
 func TestComplaintsAreHeard(t *testing.T) {
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'self'")
@@ -371,8 +370,7 @@ func aged(ctx context.Context, rdb *redis.Client, name string, age time.Duration
 	return rdb.Set(ctx, keys.For(name).Token, time.Now().Add(-age).UnixMicro(), time.Hour).Err()
 }
 
-// TestShots: at every width the page fits, whether light or dark. With -args -shots DIR the pictures of
-// the documents are made.
+// TestShots: at every width the page fits, whether light or dark. With -args -shots DIR the pictures of the documents are made.
 func TestShots(t *testing.T) {
 	srv := redistest.Start(t)
 	scene(t, srv)

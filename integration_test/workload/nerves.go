@@ -32,8 +32,7 @@ type Nerves struct {
 // Hook is for go-redis.
 func (n *Nerves) Hook() redis.Hook { return redistest.Around(n.around) }
 
-// NewNerves makes a hook with random numbers of its own. It is calm unless its fields say
-// otherwise.
+// NewNerves makes a hook with random numbers of its own. It is calm unless its fields say otherwise.
 func NewNerves(rng *rand.Rand) *Nerves { return &Nerves{rng: rng} }
 
 // fright is what it panics with.
@@ -61,8 +60,7 @@ func survived[T any](call func() (T, error)) (v T, err error) {
 	return v, err
 }
 
-// ofPanic reports whether an error comes of a panic, perhaps of another's command that travelled
-// with this one's.
+// ofPanic reports whether an error comes of a panic, perhaps of another's command that travelled with this one's.
 func ofPanic(err error) bool {
 	return errors.Is(err, errFright) || err != nil && strings.Contains(err.Error(), "go-redis panicked")
 }
@@ -98,8 +96,7 @@ type Haste struct {
 	Rounds int
 }
 
-// hasty makes of a Lock one that asks once, waits for a moment, or whose context ends at any moment,
-// or has ended.
+// hasty makes of a Lock one that asks once, waits for a moment, or whose context ends at any moment, or has ended.
 func (a *Actor) hasty(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option,
 	stop func()) {
 	moment := 1 + time.Duration(a.rng.Int64N(int64(a.Haste.Longest)))
@@ -128,8 +125,7 @@ func (a *Actor) rest(ctx context.Context) {
 // Observer is one goroutine that observes elections, each for a while.
 type Observer struct{ *Actor }
 
-// NewObserver makes one on a client. Of cfg it uses Name, Think, Wait, Round and Now; it observes for several times
-// Wait.
+// NewObserver makes one on a client. Of cfg it uses Name, Think, Wait, Round and Now; it observes for several times Wait.
 func NewObserver(c *holdfast.Client, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) *Observer {
 	a := New(cfg, rec, client, number, rng)
 	a.c = c
@@ -186,8 +182,7 @@ func watch(w watcher) redis.Hook {
 	})
 }
 
-// firstKey is where the keys of a script begin: behind the command, the script and the number of
-// keys.
+// firstKey is where the keys of a script begin: behind the command, the script and the number of keys.
 const firstKey = 3
 
 // runs reports whether a command runs a script.

@@ -11,12 +11,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock,
-// and when they surely have one, and as which owner they ask for a lock, which the library does not say of one that they do
-// not get. It knows an actor by the context
-// of its Lock, and in a pipeline, which has the context of one of those who send it, by the owner for
-// which it has asked alone before. It is to be the first hook of a client, because others may put another
-// script in place of the library's.
+// Places is a go-redis hook that records when actors ask for a place in the queue of a fair lock, and when they surely have
+// one, and as which owner they ask for a lock, which the library does not say of one that they do not get. It knows an actor by
+// the context of its Lock, and in a pipeline, which has the context of one of those who send it, by the owner for which it has
+// asked alone before. It is to be the first hook of a client, because others may put another script in place of the library's.
 type Places struct {
 	actors sync.Map // string to *Actor: who has asked for an owner
 }
@@ -124,8 +122,7 @@ var attempts = []struct {
 	{lua.Acquire, 0, 0, history.Locks},
 }
 
-// asksForPlace returns what is known of an attempt to get a lock or a place in its queue, and whether a
-// command is one.
+// asksForPlace returns what is known of an attempt to get a lock or a place in its queue, and whether a command is one.
 func asksForPlace(args []any) (op history.Op, asks bool) {
 	for _, s := range attempts {
 		if s.place == 0 || !runs(args, s.script) {
@@ -143,8 +140,7 @@ func asksForPlace(args []any) (op history.Op, asks bool) {
 	return op, false
 }
 
-// answered is what an attempt came to: OK with a place, Denied without one, because the lock was
-// granted.
+// answered is what an attempt came to: OK with a place, Denied without one, because the lock was granted.
 func answered(cmd redis.Cmder) history.Result {
 	switch list := values(cmd); {
 	case len(list) == 0:

@@ -42,8 +42,7 @@ func TestPlacesInCompany(t *testing.T) {
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestDeadlineBesidePause: a deadline is read by two clocks, one after the other, and a pause between them does not
-// change it.
+// TestDeadlineBesidePause: a deadline is read by two clocks, one after the other, and a pause between them does not change it.
 func TestDeadlineBesidePause(t *testing.T) {
 	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
 	h := kindtest.Lock(t, rlock.New(c, "workload:deadline"))

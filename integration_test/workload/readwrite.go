@@ -137,8 +137,7 @@ func (s *session) act() {
 	}
 }
 
-// reenter locks a side once more. Where its grant was lost meanwhile that is a new one, recorded and
-// given back as such.
+// reenter locks a side once more. Where its grant was lost meanwhile that is a new one, recorded and given back as such.
 func (s *session) reenter(shared bool) {
 	m, at := s.side(shared)
 	t := *at
@@ -154,8 +153,7 @@ func (s *session) upgrade() {
 	s.more(nil, op, func(ctx context.Context) (*holdfast.Hold, error) { return s.m.Lock(ctx, holdfast.Wait(s.Patience)) })
 }
 
-// more locks under what the owner has. The hold is one more of a grant, or else a new grant, which is
-// given back.
+// more locks under what the owner has. The hold is one more of a grant, or else a new grant, which is given back.
 func (s *session) more(t *tenure, op history.Op, lock func(context.Context) (*holdfast.Hold, error)) {
 	ctx, asked := asking(s.owner)
 	s.grants++

@@ -24,8 +24,7 @@ type tenure struct {
 	of    history.Op // what all operations of it have in common, beside its token. Owner: if that has several names, the one to record
 	holds []held     // oldest first
 
-	// The first hold is unlocked last, because the contexts of the others end with its own: else
-	// nobody would see why they end.
+	// The first hold is unlocked last, because the contexts of the others end with its own: else nobody would see why they end.
 	nested bool
 
 	end   sync.Once      // the end of the grant, if it ended by itself, is recorded by the first hold that sees it
@@ -118,10 +117,9 @@ func (t *tenure) unlock(ctx context.Context, i int) {
 	call.End(func(o *history.Op) { note(o, err) })
 }
 
-// Granted notes, by its Hook, which tokens the server granted plain locks with, and
-// which owners asked masters for their votes. A grant with another token was none of the servers',
-// nor was a second one to such an owner: the lock was handed off within the client. The zero value
-// is ready, and may be shared by clients.
+// Granted notes, by its Hook, which tokens the server granted plain locks with, and which owners asked masters for their votes.
+// A grant with another token was none of the servers', nor was a second one to such an owner: the lock was handed off within
+// the client. The zero value is ready, and may be shared by clients.
 type Granted struct {
 	mu     sync.Mutex // guards the rest
 	tokens map[grantedToken]bool
@@ -210,8 +208,7 @@ type round struct {
 	tenure
 	m Locker
 
-	// Re-entries are made under again. In nested rounds that is the first hold's context, and
-	// theirs end with it.
+	// Re-entries are made under again. In nested rounds that is the first hold's context, and theirs end with it.
 	again context.Context
 }
 
@@ -267,8 +264,7 @@ func (r *round) reenter() {
 	}
 }
 
-// mix tries another kind of lock on the name, as the same owner. It is refused as long as this one
-// is held.
+// mix tries another kind of lock on the name, as the same owner. It is refused as long as this one is held.
 func (r *round) mix() {
 	ctx, asked := asking(r.holds[0].Context())
 	call := r.rec.Begin(r.op(history.Mixed, r.holds[0]))
@@ -282,9 +278,8 @@ func (r *round) mix() {
 	}
 }
 
-// look asks the server who holds the lock. The answer counts only while the hold is trusted at both
-// ends of the call: a holder that was lost meanwhile would find another owner, which is no
-// contradiction.
+// look asks the server who holds the lock. The answer counts only while the hold is trusted at both ends of the call: a holder
+// that was lost meanwhile would find another owner, which is no contradiction.
 func (r *round) look(ctx context.Context) {
 	call := r.rec.Begin(r.op(history.State, r.holds[0]))
 	s, err := survived(func() (holdfast.State, error) { return r.m.State(ctx) })
@@ -343,8 +338,7 @@ func Collect(ctx context.Context, cfg Config, rec *history.Recorder, client, act
 	return ctx.Err() == nil
 }
 
-// collect locks a name under a context that carries an owner, perhaps twice. Nothing comes of it if
-// that fails.
+// collect locks a name under a context that carries an owner, perhaps twice. Nothing comes of it if that fails.
 func (a *Actor) collect(owner context.Context, name string) *round {
 	ctx, cancel := context.WithCancel(context.WithValue(owner, actorKey{}, a)) //nolint:gosec // ends with the owner's; it outlives this call
 	m := a.Lock(name)

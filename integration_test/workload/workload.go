@@ -1,10 +1,9 @@
 // Package workload uses locks at random and records what comes of it, for package history to check.
 //
-// An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is
-// cancelled, re-enters, looks at its hold count, extends, unlocks (under a context that is
-// cancelled already, at times) and does so again, under owners that it keeps for some rounds. It
-// uses any kind of lock, and runs in real and in virtual time alike. [Places] records what is seen
-// of queues.
+// An [Actor] is one goroutine of a client. It locks, tries, waits for a while or until it is cancelled, re-enters, looks at its
+// hold count, extends, unlocks (under a context that is cancelled already, at times) and does so again, under owners that it
+// keeps for some rounds. It uses any kind of lock, and runs in real and in virtual time alike. [Places] records what is seen of
+// queues.
 //
 // Kinds that do more have actors of their own: [ReadWriter], [Taker] (of permits), [Counter] (of
 // latches), [Candidate] and [Observer] (of elections).
@@ -53,8 +52,7 @@ type Config struct {
 	// asked for, none if that is 0.
 	Keeps   []time.Duration
 	Keeping int
-	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody
-	// tries.
+	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody tries.
 	Other func(name string) Locker
 	// Hurry is the time of a round trip: callers have a few of them, or none, and some are cancelled within that, or were
 	// before. 0: they have time.
@@ -63,11 +61,9 @@ type Config struct {
 	Patience time.Duration
 	// Haste is that of the actor.
 	Haste Haste
-	// Round changes all these times, if it is there: for virtual time in which much is to happen at
-	// one moment.
+	// Round changes all these times, if it is there: for virtual time in which much is to happen at one moment.
 	Round func(time.Duration) time.Duration
-	// Granted is the hook of the actor's client that tells grants of the server from hand-offs;
-	// nil: they are not told apart.
+	// Granted is the hook of the actor's client that tells grants of the server from hand-offs; nil: they are not told apart.
 	Granted *Granted
 	// Permits is how many a semaphore has until somebody sets their number, which is to one of Sets; none: nobody does.
 	Permits int
@@ -171,8 +167,7 @@ func (a *Actor) round(ctx context.Context) bool {
 	return true
 }
 
-// lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends
-// ctx.
+// lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends ctx.
 func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool,
 	err error) {
 	op := history.Op{Name: name, Kind: history.Lock}
@@ -304,8 +299,7 @@ func (a *Actor) options(o *history.Op) (opts []holdfast.Option) {
 	return opts
 }
 
-// random is a duration with this mean, short ones being the most frequent, so that many
-// interleavings happen.
+// random is a duration with this mean, short ones being the most frequent, so that many interleavings happen.
 func (a *Actor) random(mean time.Duration) time.Duration {
 	d := time.Duration(min(a.rng.ExpFloat64(), 8) * float64(mean))
 	if a.Round != nil {
@@ -366,8 +360,7 @@ func note(o *history.Op, err error) {
 	}
 }
 
-// Closed is what Close of a client did wrong. That locks are left is no mistake where servers do
-// not answer, or refuse.
+// Closed is what Close of a client did wrong. That locks are left is no mistake where servers do not answer, or refuse.
 func Closed(err error) error {
 	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) || lua.IsDenied(err) {
 		return nil

@@ -123,8 +123,7 @@ func TestNoLock(t *testing.T) {
 	require.False(t, ran)
 }
 
-// TestHolds: the oldest hold of a key is ended first. So the one who lost the lock does not free it for
-// the one who has it now.
+// TestHolds: the oldest hold of a key is ended first. So the one who lost the lock does not free it for the one who has it now.
 func TestHolds(t *testing.T) {
 	c := adaptertest.Client(t)
 	l := rlock.New(c, t.Name())

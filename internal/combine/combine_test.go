@@ -231,9 +231,8 @@ func TestWhatGatheredTravelsTogether(t *testing.T) {
 	require.Equal(t, int64(3), b.seen.piped.Load())
 }
 
-// TestACutInTheMiddle: a connection breaks in the middle of commands that travel together. A
-// command without an answer has an error that leaves open whether it ran, and no command is sent
-// twice.
+// TestACutInTheMiddle: a connection breaks in the middle of commands that travel together. A command without an answer has an
+// error that leaves open whether it ran, and no command is sent twice.
 func TestACutInTheMiddle(t *testing.T) {
 	for _, fault := range []faultproxy.Action{faultproxy.DropReply, faultproxy.DropRequest, faultproxy.Cut,
 		faultproxy.BlackHole} {
@@ -284,8 +283,7 @@ func TestTheStalledAreOvertakenControl(t *testing.T) {
 	b.join(fewSendings + 1)
 }
 
-// TestWhoLeftIsNotSent: a context ends while its command waits. The command is not sent, and the
-// others are not affected.
+// TestWhoLeftIsNotSent: a context ends while its command waits. The command is not sent, and the others are not affected.
 func TestWhoLeftIsNotSent(t *testing.T) {
 	for left := range 3 {
 		names := []string{"first", "second", "third"}
@@ -333,8 +331,7 @@ func TestTooManyForOnePipeline(t *testing.T) {
 	require.GreaterOrEqual(t, b.seen.pipelines.Load(), int64(2))
 }
 
-// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The other callers get an
-// error, and later callers go on.
+// TestAPanicOfAHook: a user's hook panics in the goroutine that sends. The other callers get an error, and later callers go on.
 func TestAPanicOfAHook(t *testing.T) {
 	b := newBusy(t, time.Hour)
 	b.seen.after = func([]redis.Cmder) { panic("hook") }

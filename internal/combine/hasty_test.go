@@ -119,8 +119,7 @@ func TestNobodyIsCutShort(t *testing.T) {
 	}
 }
 
-// TestTimeoutIsTakenOnce: a hook that sends in place of its client does not pass the timeout to
-// itself.
+// TestTimeoutIsTakenOnce: a hook that sends in place of its client does not pass the timeout to itself.
 func TestTimeoutIsTakenOnce(t *testing.T) {
 	ctx, d := TakeTimeout(context.WithValue(t.Context(), timeoutKey{}, time.Second))
 	require.Equal(t, time.Second, d)
@@ -128,8 +127,7 @@ func TestTimeoutIsTakenOnce(t *testing.T) {
 	require.Zero(t, d)
 }
 
-// TestWhoWaitsLongerGoesNext: a caller in haste who need not wait for its turn takes no caller
-// along who waits longer.
+// TestWhoWaitsLongerGoesNext: a caller in haste who need not wait for its turn takes no caller along who waits longer.
 func TestWhoWaitsLongerGoesNext(t *testing.T) {
 	c := New(nil, nil, 1, apart)
 	soon, _ := far(t, time.Minute)
@@ -207,8 +205,7 @@ func TestAGroupTravelsTogetherControl(t *testing.T) {
 	require.Zero(t, seen.pipelines.Load())
 }
 
-// TestAGroupWaitsForAMomentOnly: one of the members neither sends a command nor says that it does
-// not.
+// TestAGroupWaitsForAMomentOnly: one of the members neither sends a command nor says that it does not.
 func TestAGroupWaitsForAMomentOnly(t *testing.T) {
 	c, _ := groups(t)
 	c.patience = time.Millisecond
@@ -225,8 +222,7 @@ func TestALargeGroup(t *testing.T) {
 	require.True(t, c.isIdle())
 }
 
-// TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an
-// error.
+// TestAPanicInAGroup: a hook panics in the goroutine that sends for all. The other members get an error.
 func TestAPanicInAGroup(t *testing.T) {
 	c, seen := groups(t)
 	seen.after = func([]redis.Cmder) { panic("hook") }

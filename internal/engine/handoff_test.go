@@ -29,9 +29,8 @@ func (released) KeepOrRelease(context.Context, remote.SharedBudget, time.Duratio
 func (released) UndoIfNeeded(func() time.Duration, time.Duration) {}
 func (released) tainted() bool                                    { return false }
 
-// TestLostWhileAsking: the lease ends while the server is asked who else wants the lock. The
-// watchdog has dropped the lease, and has not ended the grant yet. Unlock says that the lock was
-// lost, and not that somebody had unlocked it before.
+// TestLostWhileAsking: the lease ends while the server is asked who else wants the lock. The watchdog has dropped the lease,
+// and has not ended the grant yet. Unlock says that the lock was lost, and not that somebody had unlocked it before.
 func TestLostWhileAsking(t *testing.T) {
 	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nothing is sent
 	c, err := New(rdb, nil)
@@ -170,8 +169,7 @@ func stands(t *testing.T) (a, b *stand, log *[]string, joined *Hold) {
 		&Hold{on: b, parent: t.Context(), token: 5, depth: 2})
 }
 
-// TestJoinedLooksAtAllClocks: who asks the context learns that the time of one hold is over, before
-// anybody else has said so.
+// TestJoinedLooksAtAllClocks: who asks the context learns that the time of one hold is over, before anybody else has said so.
 func TestJoinedLooksAtAllClocks(t *testing.T) {
 	for i := range 2 {
 		a, b, _, h := stands(t)

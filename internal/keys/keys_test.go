@@ -117,8 +117,7 @@ func slot(key string) uint16 {
 	return crc % 16384
 }
 
-// TestSlot: the rule above is the specification's, by its own test vector and by what redis-cli
-// says of some keys.
+// TestSlot: the rule above is the specification's, by its own test vector and by what redis-cli says of some keys.
 func TestSlot(t *testing.T) {
 	for key, want := range map[string]uint16{
 		"123456789": 0x31c3, "foo": 12182, "{foo}bar": 12182, "foo{}{bar}": 8363, "foo{{bar}}zap": 4015, "": 0,
@@ -127,11 +126,10 @@ func TestSlot(t *testing.T) {
 	}
 }
 
-// FuzzSlots: of a name that is let through all keys are in one slot. One that is refused is refused for
-// a reason: it is empty, or its keys would differ (the control: without Check the property fails). Two
-// names share what is derived from them only if one is the other in braces: "a" and "{a}" have one
-// channel and one token key, as they have one channel in Redisson. That is harmless. A wake-up too many
-// costs one look, and tokens that two locks draw from one well still grow for each.
+// FuzzSlots: of a name that is let through all keys are in one slot. One that is refused is refused for a reason: it is empty,
+// or its keys would differ (the control: without Check the property fails). Two names share what is derived from them only if
+// one is the other in braces: "a" and "{a}" have one channel and one token key, as they have one channel in Redisson. That is
+// harmless. A wake-up too many costs one look, and tokens that two locks draw from one well still grow for each.
 func FuzzSlots(f *testing.F) {
 	f.Add("orders:42", "orders:43")
 	f.Add("a", "{a}")

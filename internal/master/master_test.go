@@ -46,8 +46,7 @@ func TestRun(t *testing.T) {
 	require.Same(t, next, m.Known())
 }
 
-// A server that was there before the one that it follows took over from it, as a replica does: its
-// age says nothing.
+// A server that was there before the one that it follows took over from it, as a replica does: its age says nothing.
 func TestTakeOver(t *testing.T) {
 	srv := redistest.Start(t)
 	m := New(srv.Client(t))

@@ -52,9 +52,8 @@ func TestRecords(t *testing.T) {
 	require.Equal(t, "level=INFO msg=one a=1 x=1\nlevel=WARN msg=two a=1 b=2 g.x=2\n", s.said.String())
 }
 
-// TestBlocked: a handler that blocks keeps nobody waiting, and takes no more memory than so many
-// records. How many were dropped is told when it goes on. Control: without the queue the caller
-// waits.
+// TestBlocked: a handler that blocks keeps nobody waiting, and takes no more memory than so many records. How many were dropped
+// is told when it goes on. Control: without the queue the caller waits.
 func TestBlocked(t *testing.T) {
 	blocked, release := make(chan bool), make(chan bool)
 	var once sync.Once

@@ -11,8 +11,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestRefusedConnection: a connection that the server refuses is the error of each command. Without
-// Exec none of them has one.
+// TestRefusedConnection: a connection that the server refuses is the error of each command. Without Exec none of them has one.
 func TestRefusedConnection(t *testing.T) {
 	server := redistest.Start(t)
 	for what, change := range map[string]func(*redis.Options){

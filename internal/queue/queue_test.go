@@ -70,8 +70,7 @@ func TestGivingUpReturnsTheCause(t *testing.T) {
 	require.Empty(t, q.lines)
 }
 
-// TestClose: all who wait are told why, and so is who comes later. The one in front leaves when it
-// wants to.
+// TestClose: all who wait are told why, and so is who comes later. The one in front leaves when it wants to.
 func TestClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -167,8 +166,7 @@ func TestManyGiveUp(t *testing.T) {
 	require.Empty(t, q.lines)
 }
 
-// TestAhead: who has waited knows who was in front, whether the place came free or the wait was
-// over.
+// TestAhead: who has waited knows who was in front, whether the place came free or the wait was over.
 func TestAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -235,8 +233,7 @@ func enter(ctx context.Context, q *Queue, who any) <-chan entered {
 	return result
 }
 
-// TestHand: the lock goes to the one who has waited longest, if that one can take it, and to nobody
-// else.
+// TestHand: the lock goes to the one who has waited longest, if that one can take it, and to nobody else.
 func TestHand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -263,9 +260,8 @@ func TestHand(t *testing.T) {
 	})
 }
 
-// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is
-// told of both, has the place, and it is its own business to give up the lock. With another turn,
-// the place is passed on.
+// TestHandedToWhoLeaves: a waiter is handed the lock in the moment that its context ends. It is told of both, has the place,
+// and it is its own business to give up the lock. With another turn, the place is passed on.
 func TestHandedToWhoLeaves(t *testing.T) {
 	for _, turn := range []Handover{Handed, 3, Free} {
 		synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,7 @@ func inBubble(t *testing.T, name string, do func(t *testing.T, l *latency)) {
 	})
 }
 
-// TestLatency: a server counts as prompt for a second after a prompt answer, while no command is
-// overdue.
+// TestLatency: a server counts as prompt for a second after a prompt answer, while no command is overdue.
 func TestLatency(t *testing.T) {
 	inBubble(t, "nothing is known at first", func(t *testing.T, l *latency) {
 		require.False(t, l.isPrompt())
@@ -90,9 +89,8 @@ func TestLatencyKnowsTheOldest(t *testing.T) {
 	})
 }
 
-// TestClosedBySlowClock: a request that the server would still execute is not believed to be
-// refused, however long ago the server told its clock. That clock may be slower than ours by nearly
-// a per cent.
+// TestClosedBySlowClock: a request that the server would still execute is not believed to be refused, however long ago the
+// server told its clock. That clock may be slower than ours by nearly a per cent.
 func TestClosedBySlowClock(t *testing.T) {
 	for _, rate := range []float64{0.991, 1, 1.009} {
 		for _, silence := range []time.Duration{0, time.Second, time.Hour} {
@@ -124,9 +122,8 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// TestCommandEndsBeforeItsContext: a command that travels with others has the last deadline of them
-// all, and a timer of its own for that. If this timer is first, the cause is still the end of the
-// caller's context, and not an outage.
+// TestCommandEndsBeforeItsContext: a command that travels with others has the last deadline of them all, and a timer of its own
+// for that. If this timer is first, the cause is still the end of the caller's context, and not an outage.
 func TestCommandEndsBeforeItsContext(t *testing.T) {
 	for _, late := range []bool{true, false} { // the second one is the control: nothing to wait for
 		synctest.Test(t, func(t *testing.T) {
@@ -151,13 +148,11 @@ func TestCommandEndsBeforeItsContext(t *testing.T) {
 	}
 }
 
-// TestLatencyKnowsOfRefusals: a connection that was refused since the last answer makes a server
-// silent, also if the caller who wanted the connection has left. A connection that was called off,
-// or refused before the server was reached, does not.
+// TestLatencyKnowsOfRefusals: a connection that was refused since the last answer makes a server silent, also if the caller who
+// wanted the connection has left. A connection that was called off, or refused before the server was reached, does not.
 func TestLatencyKnowsOfRefusals(t *testing.T) {
 	refusal := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
-	// dial lets the opening of a connection take a second, at whose end there is an error, for a
-	// caller who waits so long.
+	// dial lets the opening of a connection take a second, at whose end there is an error, for a caller who waits so long.
 	dial := func(l *latency, patience time.Duration, end error, meanwhile func()) {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

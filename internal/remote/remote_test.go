@@ -187,8 +187,7 @@ func TestSomebodyElsesWriter(t *testing.T) {
 	require.Less(t, len(said), 500)
 }
 
-// TestALeaseForEver: a text says that a lease of more than 99 years has no end. It says of any
-// other lease how much is left.
+// TestALeaseForEver: a text says that a lease of more than 99 years has no end. It says of any other lease how much is left.
 func TestALeaseForEver(t *testing.T) {
 	for left, said := range map[time.Duration]string{
 		Remaining(1 << 60):    "held by me, whose lease has no end",

@@ -38,8 +38,7 @@ func (m *machine) pass(d time.Duration) time.Time {
 	return m.now
 }
 
-// TestSleepIsNoticed: by whoever looks first, and what was before that counts as from before the
-// sleep.
+// TestSleepIsNoticed: by whoever looks first, and what was before that counts as from before the sleep.
 func TestSleepIsNoticed(t *testing.T) {
 	m, c := newMachine(true)
 	first := c.Now()
@@ -62,8 +61,7 @@ func TestSleepIsNoticed(t *testing.T) {
 	require.Zero(t, c.Doubts())
 }
 
-// TestManySleeps: not all are remembered, and what was before the ones that are counts as from
-// before all.
+// TestManySleeps: not all are remembered, and what was before the ones that are counts as from before all.
 func TestManySleeps(t *testing.T) {
 	m, c := newMachine(true)
 	for range 3 * most {

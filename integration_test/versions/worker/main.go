@@ -141,8 +141,7 @@ func locker(clients []*holdfast.Client, kind, name string) taking {
 
 func reads(kind string, round int) bool { return kind == "rwlock" && round%2 == 1 }
 
-// storm: who writes is alone, and nobody writes while others read. What is counted is in Redis, under names
-// that no lock has.
+// storm: who writes is alone, and nobody writes while others read. What is counted is in Redis, under names that no lock has.
 func storm(ctx context.Context, rdb *redis.Client, lock taking, kind, name string, rounds int) error {
 	const writing, reading = "inside:writing", "inside:reading"
 	for round := range rounds {

@@ -50,8 +50,7 @@ func ForExample() (c *holdfast.Client, close func()) {
 	}
 }
 
-// Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The
-// stranger does not give it up.
+// Lose gives a lock of package rlock that is held to a stranger, behind its holder's back. The stranger does not give it up.
 func Lose(t *testing.T, name string) {
 	rdb := redistest.Shared(t).Client(t)
 	require.True(t, Taken(t, name), "%s is not held, so nobody can lose it", name)
@@ -78,9 +77,8 @@ func GiveBack(t *testing.T, name string) {
 	require.NoError(t, rdb.Publish(t.Context(), "redisson_lock__channel:{"+name+"}", "0").Err())
 }
 
-// passTime makes the time that a lock of package rlock is kept after its Unlock pass, for
-// holdfast.HoldAtLeast: to a server, that is the end of the key. At the end of the test it passes once
-// more.
+// passTime makes the time that a lock of package rlock is kept after its Unlock pass, for holdfast.HoldAtLeast: to a server,
+// that is the end of the key. At the end of the test it passes once more.
 func passTime(t *testing.T, name string) {
 	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
 	freeAtEnd(t, name)
@@ -156,9 +154,8 @@ func (s *Section) Most() int {
 	return s.most
 }
 
-// Linger goes in and stays until others are inside too, or for long enough that they would be if
-// they could, or until ctx ends. The longer the stay, the surer does a missing lock show; no assertion
-// depends on it where there is a lock.
+// Linger goes in and stays until others are inside too, or for long enough that they would be if they could, or until ctx ends.
+// The longer the stay, the surer does a missing lock show; no assertion depends on it where there is a lock.
 func (s *Section) Linger(ctx context.Context, stay time.Duration) {
 	defer s.Enter()()
 	end := time.NewTimer(stay)

@@ -4,6 +4,5 @@ package child
 
 import "syscall"
 
-// DieWithParent does nothing: only Linux can. Elsewhere a test binary that is killed leaves its
-// processes behind.
+// DieWithParent does nothing: only Linux can. Elsewhere a test binary that is killed leaves its processes behind.
 func DieWithParent(*syscall.SysProcAttr, syscall.Signal) {}

@@ -1,13 +1,11 @@
 // Package defence switches single defences of the library off, so that a test can show that the
 // fault it makes is real: with the defence off, the same test must fail.
 //
-// The library itself reads no switch. The conditions that do are put into a copy of its files by
-// package overlay, and the tests are built of that copy, with go test -overlay. In a test that is
-// built without it, [Switch.Without] skips.
+// The library itself reads no switch. The conditions that do are put into a copy of its files by package overlay, and the tests
+// are built of that copy, with go test -overlay. In a test that is built without it, [Switch.Without] skips.
 //
-// A switch is global to the process, so a test that uses one does not run in parallel with others.
-// Defences that are part of a script need no switch: a test has its own client send another script
-// in its place, see package mutant.
+// A switch is global to the process, so a test that uses one does not run in parallel with others. Defences that are part of a
+// script need no switch: a test has its own client send another script in its place, see package mutant.
 package defence
 
 import "sync/atomic"
@@ -70,8 +68,7 @@ var (
 	Poll              Switch // a client that waits looks after the queue, also when nothing happens
 	Refresh           Switch // and puts off the deadlines of its places
 	GrantTime         Switch // a grant is trusted from when it was made, not from when it was heard of
-	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this
-	// one's.
+	// OwnMessage is that the word of an earlier grant to the same owner is not taken for this one's.
 	OwnMessage Switch
 
 	// Of locks that are handed off within a client.
@@ -122,12 +119,10 @@ var (
 	VoteRun     Switch // a vote tells since when its master runs, also over a connection that was there before
 	Replicas    Switch // a grant that too few replicas have is none
 	Gaps        Switch // a hold is lost when a majority may have granted the lock to somebody else meanwhile
-	// a vote that was decided on before the win is on its way then, although the machine sends it
-	// later
+	// a vote that was decided on before the win is on its way then, although the machine sends it later
 	Begun Switch
 	Anew  Switch // but not because masters were started anew, whose votes count for nobody then
-	// a hold is renewed once more when a master that was another's has granted it for so long that
-	// it counts as never lost
+	// a hold is renewed once more when a master that was another's has granted it for so long that it counts as never lost
 	Settle    Switch
 	Clocks    Switch // tokens are proposed by the clocks of the masters, not by that of the client
 	Stay      Switch // a lock that is to stay taken for a while is not released before

@@ -133,8 +133,7 @@ func (c *conn) requests() {
 	}
 }
 
-// finish says that no more requests follow. It reports whether replies are due; the last of them
-// closes the connection.
+// finish says that no more requests follow. It reports whether replies are due; the last of them closes the connection.
 func (c *conn) finish() (due bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -184,9 +183,8 @@ func (c *conn) pass(server net.Conn) (ended bool) {
 	}
 }
 
-// answered takes the request that a frame answers off the queue: nil for a push message, which
-// answers a request only if that is to subscribe, and for all that comes after a subscription. last
-// says that the connection ends with this reply.
+// answered takes the request that a frame answers off the queue: nil for a push message, which answers a request only if that
+// is to subscribe, and for all that comes after a subscription. last says that the connection ends with this reply.
 func (c *conn) answered(push, subscribed bool) (req *request, last bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -218,8 +216,7 @@ func (c *conn) apply(req *request) bool {
 	return true // the fault was to the request
 }
 
-// wait holds something back for so long, or until it is released. It is false when the connection
-// is closed meanwhile.
+// wait holds something back for so long, or until it is released. It is false when the connection is closed meanwhile.
 func (c *conn) wait(delay time.Duration, released <-chan struct{}) bool {
 	timer := time.NewTimer(delay)
 	defer timer.Stop()

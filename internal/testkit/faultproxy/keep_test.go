@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// restarted has a client ask a server before and after that was started anew, and returns how many
-// connections it made.
+// restarted has a client ask a server before and after that was started anew, and returns how many connections it made.
 func restarted(t *testing.T, change func(*Proxy)) (dials int64) {
 	s := redistest.Start(t)
 	p := New(t, s.Addr())
@@ -46,8 +45,7 @@ func TestConnectionsAreKept(t *testing.T) {
 	require.Greater(t, restarted(t, func(*Proxy) {}), int64(1), "control: without that they end with the server's")
 }
 
-// A request that the server has when it ends is not answered by the next one, and a subscription is
-// not made again.
+// A request that the server has when it ends is not answered by the next one, and a subscription is not made again.
 func TestConnectionsThatAreNotKept(t *testing.T) {
 	s := redistest.Start(t)
 	p := New(t, s.Addr())
@@ -147,9 +145,8 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A connection that lost one request must not get the reply to its next one: the client would take
-// it for the first's. It is written by hand because go-redis closes a connection whose reply did
-// not come in time.
+// A connection that lost one request must not get the reply to its next one: the client would take it for the first's. It is
+// written by hand because go-redis closes a connection whose reply did not come in time.
 func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	p, rdb, direct := setup(t)
 	conn, err := net.Dial("tcp", p.Addr())

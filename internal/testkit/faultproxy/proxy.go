@@ -1,15 +1,13 @@
 // Package faultproxy is a TCP proxy between a client and a real Redis server that breaks
 // connections at chosen commands: "the server runs this one, and its reply is lost".
 //
-// It reads the requests of each connection (pipelined, or in pieces, as they come) and pairs the
-// replies with them in order, so that a fault hits one command and not one packet. A [Rule] says
-// which request and what happens. Where a test shows that the library survives a fault, a control
-// without that protection shows that the fault is real.
+// It reads the requests of each connection (pipelined, or in pieces, as they come) and pairs the replies with them in order, so
+// that a fault hits one command and not one packet. A [Rule] says which request and what happens. Where a test shows that the
+// library survives a fault, a control without that protection shows that the fault is real.
 //
-// Not promised: pairing after CLIENT REPLY OFF or SKIP. A connection that has subscribed is passed
-// on frame by frame: rules for its requests still hold, but those for replies (DropReply,
-// HoldReply, [Proxy.DelayReply]) do not, as its answers and messages cannot be told apart under
-// RESP2. Throttling is not offered.
+// Not promised: pairing after CLIENT REPLY OFF or SKIP. A connection that has subscribed is passed on frame by frame: rules for
+// its requests still hold, but those for replies (DropReply, HoldReply, [Proxy.DelayReply]) do not, as its answers and messages
+// cannot be told apart under RESP2. Throttling is not offered.
 package faultproxy
 
 import (
@@ -63,8 +61,7 @@ func New(tb testing.TB, upstreamAddr string) *Proxy {
 	return p
 }
 
-// Addr is the address to connect to in place of the server's, an IP literal with port. It never
-// changes.
+// Addr is the address to connect to in place of the server's, an IP literal with port. It never changes.
 func (p *Proxy) Addr() string { return p.addr }
 
 func (p *Proxy) open(ln net.Listener) {
@@ -114,9 +111,8 @@ func (p *Proxy) serve(ln net.Listener, client net.Conn) {
 	p.mu.Unlock()
 }
 
-// Stop refuses connections and closes those that are open, and returns when all goroutines have
-// ended. A stopped proxy is left as it is. It keeps its port: another test's server could get it, and
-// answer.
+// Stop refuses connections and closes those that are open, and returns when all goroutines have ended. A stopped proxy is left
+// as it is. It keeps its port: another test's server could get it, and answer.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	ln := p.ln
@@ -160,10 +156,9 @@ func (p *Proxy) CutAll() {
 	}
 }
 
-// On adds a rule: the nth request (1 is the next) that match matches from now on, on any
-// connection, is subject to the action; with nth 0 every one is, until Clear. A rule with nth > 0
-// fires once. Where several rules want the same request, the oldest has it, but all count it. match
-// gets the words of the request, the command's name first.
+// On adds a rule: the nth request (1 is the next) that match matches from now on, on any connection, is subject to the action;
+// with nth 0 every one is, until Clear. A rule with nth > 0 fires once. Where several rules want the same request, the oldest
+// has it, but all count it. match gets the words of the request, the command's name first.
 func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule {
 	return p.add(match, nth, action, 0)
 }
@@ -229,9 +224,8 @@ func (p *Proxy) Requests() [][]string {
 	return slices.Clone(p.log)
 }
 
-// arrive records a request and finds the rule for it, if any. A subscribed connection has only
-// rules for requests. A deaf one has none, and its requests are not among those that rules count:
-// nothing more could happen to them.
+// arrive records a request and finds the rule for it, if any. A subscribed connection has only rules for requests. A deaf one
+// has none, and its requests are not among those that rules count: nothing more could happen to them.
 func (p *Proxy) arrive(args []string, subscribed, deaf bool) (rule *Rule, held <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,8 +244,7 @@ func (p *Proxy) arrive(args []string, subscribed, deaf bool) (rule *Rule, held <
 	return rule, held
 }
 
-// window is how many pieces may be on the way in one direction: of what a lock sends, more than
-// ever are.
+// window is how many pieces may be on the way in one direction: of what a lock sends, more than ever are.
 const window = 1024
 
 // Distance returns an address that is so much farther from a server, or from a [Proxy], than

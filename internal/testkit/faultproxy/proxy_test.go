@@ -75,8 +75,7 @@ func fired(t *testing.T, r *Rule) {
 	}
 }
 
-// The control that gives DropReply its worth: go-redis's own retry runs a script twice and reports
-// success.
+// The control that gives DropReply its worth: go-redis's own retry runs a script twice and reports success.
 func TestDropReplyRunsAScriptTwiceWithGoRedisRetries(t *testing.T) {
 	p, rdb, direct := setup(t)
 	r := p.On(Script(hash), 1, DropReply)
@@ -239,9 +238,8 @@ func TestAStoppedServerIsAClosedConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 30*time.Second, 2*time.Millisecond)
 }
 
-// A pipeline is many requests in one packet: the fault hits one of them, and those before it get
-// their replies. It is written by hand because go-redis reports one lost reply as the loss of them
-// all.
+// A pipeline is many requests in one packet: the fault hits one of them, and those before it get their replies. It is written
+// by hand because go-redis reports one lost reply as the loss of them all.
 func TestPipelineIsPairedInOrder(t *testing.T) {
 	for hello, replies := range map[string]string{
 		"":                                 "*2\r\n$1\r\na\r\n$1\r\n1\r\n:1\r\n",

@@ -18,8 +18,7 @@ type Action int
 
 // The actions.
 const (
-	// DropReply lets the server run the request, swallows the reply and then closes the connection:
-	// a lost reply.
+	// DropReply lets the server run the request, swallows the reply and then closes the connection: a lost reply.
 	DropReply Action = iota + 1
 	// DropRequest never forwards the request and closes the connection when all replies still due
 	// have been passed on: a lost request.
@@ -29,8 +28,7 @@ const (
 	// HoldReply lets the server run the request and holds the reply, and all later ones of the
 	// connection, until [Rule.Release].
 	HoldReply
-	// BlackHole swallows the request and everything after it on the connection, which stays open
-	// without a word.
+	// BlackHole swallows the request and everything after it on the connection, which stays open without a word.
 	BlackHole
 
 	// Those with a duration have methods of their own.
@@ -66,9 +64,8 @@ type Rule struct {
 	hold    chan struct{} // closed by Release
 }
 
-// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and
-// DelayReply after the server has run the request, for the others when the request has been caught.
-// A delay begins then.
+// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and DelayReply after the server
+// has run the request, for the others when the request has been caught. A delay begins then.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
 // Count is how many requests the rule has caught. It is raised before the fault can be felt, so a
@@ -141,8 +138,7 @@ func Command(names ...string) func(args []string) bool {
 	}
 }
 
-// Script matches EVALSHA with this hash, and EVAL with the text that has it; not the read-only
-// variants.
+// Script matches EVALSHA with this hash, and EVAL with the text that has it; not the read-only variants.
 func Script(sha string) func(args []string) bool {
 	return func(args []string) bool {
 		switch {
@@ -174,11 +170,10 @@ func All(matchers ...func(args []string) bool) func(args []string) bool {
 // Any matches every request. On a connection of go-redis the first is HELLO.
 func Any(args []string) bool { return true }
 
-// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as
-// one that pools connections does: the next request makes a new connection to the server. A client
-// whose request has no answer yet is cut off all the same, for it could not tell what became of
-// that; and one that has subscribed hears nothing more until it says something, and is cut off
-// then.
+// KeepConnections makes the proxy keep its clients' connections when the server ends its own, as one that pools connections
+// does: the next request makes a new connection to the server. A client whose request has no answer yet is cut off all the
+// same, for it could not tell what became of that; and one that has subscribed hears nothing more until it says something, and
+// is cut off then.
 func (p *Proxy) KeepConnections() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -233,8 +228,7 @@ func (c *conn) adopt(server net.Conn) net.Conn {
 	return server
 }
 
-// next waits for the connection after one that the server has ended; nil if the client's ends with
-// it.
+// next waits for the connection after one that the server has ended; nil if the client's ends with it.
 func (c *conn) next() net.Conn {
 	if !c.p.keepsConnections() {
 		return nil
@@ -257,10 +251,9 @@ func (c *conn) next() net.Conn {
 	}
 }
 
-// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the
-// server on a connection of its own, whatever has become of the client and of the rule: as a
-// network does that sends a packet again and again. The client hears nothing more on its
-// connection.
+// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the server on a connection of its
+// own, whatever has become of the client and of the rule: as a network does that sends a packet again and again. The client
+// hears nothing more on its connection.
 func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
 	return p.add(match, nth, keepRequest, delay)
 }
@@ -304,20 +297,17 @@ const patient = 5 * time.Second
 // outage is what does not pass while it lasts, on any connection.
 type outage struct{ all, requests, replies bool }
 
-// Silence makes the proxy a black hole while it is on: connections are accepted and stay open, and
-// nothing passes either way. Silence(false) ends it for new connections and for those that lost no
-// request and no reply meanwhile; the others stay mute until they are closed, as a later reply
-// would be taken for an earlier one's. Lost pub/sub messages are just lost.
+// Silence makes the proxy a black hole while it is on: connections are accepted and stay open, and nothing passes either way.
+// Silence(false) ends it for new connections and for those that lost no request and no reply meanwhile; the others stay mute
+// until they are closed, as a later reply would be taken for an earlier one's. Lost pub/sub messages are just lost.
 func (p *Proxy) Silence(on bool) { p.change(func(o *outage) { o.all = on }) }
 
-// LoseRequests makes requests vanish while it is on; replies still due and pub/sub messages pass.
-// Like [Proxy.Silence] it ends for new connections and for those that lost no request. The others
-// lose all further requests until they are closed.
+// LoseRequests makes requests vanish while it is on; replies still due and pub/sub messages pass. Like [Proxy.Silence] it ends
+// for new connections and for those that lost no request. The others lose all further requests until they are closed.
 func (p *Proxy) LoseRequests(on bool) { p.change(func(o *outage) { o.requests = on }) }
 
-// LoseReplies makes replies and pub/sub messages vanish while it is on; the server gets and runs
-// the requests. It ends for new connections and for those that lost no reply. The others lose all
-// further replies until they are closed.
+// LoseReplies makes replies and pub/sub messages vanish while it is on; the server gets and runs the requests. It ends for new
+// connections and for those that lost no reply. The others lose all further replies until they are closed.
 func (p *Proxy) LoseReplies(on bool) { p.change(func(o *outage) { o.replies = on }) }
 
 // Lost reports whether a pub/sub message that contains this text did not pass.

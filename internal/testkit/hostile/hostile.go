@@ -1,8 +1,7 @@
 // Package hostile is one set of texts that somebody may write where others read it, as the name of a lock, an
 // owner, a label, a value or a server's answer, and the check that nothing of them does anything there.
 //
-// Not promised: that the set is complete. What is printable is decided by package printable, and checked here by
-// other means.
+// Not promised: that the set is complete. What is printable is decided by package printable, and checked here by other means.
 package hostile
 
 import (

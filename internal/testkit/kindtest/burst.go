@@ -53,8 +53,7 @@ type burst struct {
 	group                  sync.WaitGroup
 }
 
-// unheard are the options of clients that the test does not observe: what an observer is not quick
-// enough for is dropped.
+// unheard are the options of clients that the test does not observe: what an observer is not quick enough for is dropped.
 var unheard = &holdfast.Options{Linger: time.Millisecond, Observer: &holdfast.Observer{}}
 
 const (
@@ -370,9 +369,8 @@ func impatient(callers int) func(*subject) error {
 		l := c.New(s.name)
 		h := s.lock(s.Context(), s.locker())
 		wrong := 0
-		// A server that a busy machine stops for longer than the callers are late is silent, so one round that goes
-		// well is enough. Without the defence one that does not is: where the callers begin one after the other, each
-		// asks for itself.
+		// A server that a busy machine stops for longer than the callers are late is silent, so one round that goes well is
+		// enough. Without the defence one that does not is: where the callers begin one after the other, each asks for itself.
 		for end := time.Now().Add(patience); ; {
 			var err error
 			if wrong, err = leave(s, l, callers); (wrong == 0) != s.control || time.Now().After(end) {

@@ -26,16 +26,14 @@ type Kind struct {
 	Name string
 	// Members is the kind as events have it, where it is another one.
 	Members string
-	// Lease is short, for tests that wait for its end, and long enough to be renewed in time on a
-	// busy machine.
+	// Lease is short, for tests that wait for its end, and long enough to be renewed in time on a busy machine.
 	Lease time.Duration
 	// Once says that each acquisition is an owner of its own, so nothing is re-entered, and that what
 	// is given back is free at once: there is no HoldAtLeast.
 	Once bool
 	// Client makes one more participant. It is closed at the end of the test.
 	Client func(t *testing.T, opts *holdfast.Options) Client
-	// Waiters is how many clients or owners the servers have that wait for a lock. Waiters of one
-	// client may count as one.
+	// Waiters is how many clients or owners the servers have that wait for a lock. Waiters of one client may count as one.
 	Waiters func(t *testing.T, name string) int
 	// Places is how many have places in a queue at the servers, whoever may have left meanwhile.
 	Places func(t *testing.T, name string) int
@@ -234,8 +232,7 @@ func (s *subject) eventually(what string, cond func() bool) {
 	Eventually(s, what, cond)
 }
 
-// Servers are real ones, and how locks of a kind are made on them. A participant has a client for
-// each server.
+// Servers are real ones, and how locks of a kind are made on them. A participant has a client for each server.
 type Servers struct {
 	All   []*redistest.Server
 	New   func(c []*holdfast.Client, name string, opts ...holdfast.Option) holdfast.Locker

@@ -1,5 +1,4 @@
-// Package leak gives every package of the module the same TestMain: it fails when a test leaves a
-// goroutine behind.
+// Package leak gives every package of the module the same TestMain: it fails when a test leaves a goroutine behind.
 //
 // It does not look for keys or connections; the tests that make them do that themselves.
 package leak
@@ -12,8 +11,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// Main runs the tests of a package and ends the process with their exit code, or with 1 when
-// goroutines are left.
+// Main runs the tests of a package and ends the process with their exit code, or with 1 when goroutines are left.
 func Main(m *testing.M) {
 	Quiet()
 	goleak.VerifyTestMain(m)

@@ -23,9 +23,8 @@ import (
 	"time"
 )
 
-// SoakEnv names the environment variable that, if it is 1, makes a run a soak. SeedEnv names the
-// one that replays a test: its value takes the place of each seed that the test draws. DurationEnv says how
-// long a test that explores does so.
+// SoakEnv names the environment variable that, if it is 1, makes a run a soak. SeedEnv names the one that replays a test: its
+// value takes the place of each seed that the test draws. DurationEnv says how long a test that explores does so.
 const (
 	SoakEnv     = "HOLDFAST_SOAK"
 	SeedEnv     = "HOLDFAST_SEED"

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 )
 
-// told is what a client tells of losses, and which block from the first on: a log whose sink is full, or
-// an observer.
+// told is what a client tells of losses, and which block from the first on: a log whose sink is full, or an observer.
 type told struct {
 	slog.Handler
 	blocked  chan struct{} // closed when it blocks
@@ -72,9 +71,8 @@ func lockFor(t *testing.T, c *holdfast.Client, s *memory.Server, name string, op
 	return h
 }
 
-// TestBlockedAside: who is told of a loss blocks, for an hour. Other holds are renewed, or end in the moment
-// in which their leases do, all the same. Close waits until its context ends, and not longer, and has given
-// back what was held.
+// TestBlockedAside: who is told of a loss blocks, for an hour. Other holds are renewed, or end in the moment in which their
+// leases do, all the same. Close waits until its context ends, and not longer, and has given back what was held.
 func TestBlockedAside(t *testing.T) {
 	for name, aside := range asides {
 		t.Run(name, func(t *testing.T) {

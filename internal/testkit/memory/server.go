@@ -1,6 +1,5 @@
-// Package memory is a server for locks that is a map in the process. It is the second thing that
-// internal/engine runs on, beside Redis, and so shows what the engine knows of its servers: the
-// suite of all kinds runs on it too.
+// Package memory is a server for locks that is a map in the process. It is the second thing that internal/engine runs on,
+// beside Redis, and so shows what the engine knows of its servers: the suite of all kinds runs on it too.
 //
 // Not promised: a wire format, replicas. Nothing is sent, so nothing is lost or late, but for the
 // calls to those who keep a lock, and for releases that take a while; see [Server].
@@ -89,8 +88,7 @@ func (s *Server) reserveLocked(n int) (first, last uint64) {
 	return s.token, s.token
 }
 
-// pass keeps a lock for its client's next holder, with new tokens, or releases it if somebody
-// listens.
+// pass keeps a lock for its client's next holder, with new tokens, or releases it if somebody listens.
 func (s *Server) pass(name, owner string, tokens int, lease time.Duration) (first, last uint64, ears int, held bool) {
 	if ears = s.Waiters(name); ears > 0 {
 		return 0, 0, ears, s.release(name, owner, 0)

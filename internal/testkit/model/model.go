@@ -1,6 +1,5 @@
-// Package model explores every state that a small model of a protocol can reach. It visits all
-// interleavings, breadth first, so the trace of a violation is a shortest one. It is for tests, and
-// contains what the models in the folders below share:
+// Package model explores every state that a small model of a protocol can reach. It visits all interleavings, breadth first, so
+// the trace of a violation is a shortest one. It is for tests, and contains what the models in the folders below share:
 //
 //   - model.go: the explorer, and the steps that it takes;
 //   - scenario.go: the promises of a model; running it within bounds, and without each of its defences;
@@ -9,10 +8,9 @@
 // Package fidelity runs the server half of a model beside the real scripts. Package server is the
 // server half that four models share.
 //
-// A model is a first state and a function that takes the possible steps of a state. A state is a value
-// that can be compared, best a small struct without pointers; equal states are one state. A model bounds
-// the number of clients, messages and faults, so it has finitely many states. Within these bounds the
-// explorer leaves nothing out.
+// A model is a first state and a function that takes the possible steps of a state. A state is a value that can be compared,
+// best a small struct without pointers; equal states are one state. A model bounds the number of clients, messages and faults,
+// so it has finitely many states. Within these bounds the explorer leaves nothing out.
 //
 // It checks two kinds of statement. Check must hold in every state ("at most one holder"). Goal must be
 // reachable from every state by quiet steps alone ("when faults end, the lock can become free").
@@ -34,14 +32,12 @@ type Model[S comparable] struct {
 	// Next takes each step that is possible in s. It must take the same steps in each call, because the
 	// explorer finds the trace of a violation by calling it again.
 	Next func(s S, out *Steps[S])
-	// Settle clears what no later step depends on, so that states which differ only in that become equal.
-	// The explorer calls it for the state after each step. If it returns false, the bounds have no room
-	// for that state, and the step is not taken.
+	// Settle clears what no later step depends on, so that states which differ only in that become equal. The explorer calls it
+	// for the state after each step. If it returns false, the bounds have no room for that state, and the step is not taken.
 	Settle func(s *S) bool
 	// Check returns the promise that a state breaks, or nil.
 	Check func(s *S) error
-	// Goal reports whether a state is one that quiet steps must be able to reach from every state. Nil:
-	// not checked.
+	// Goal reports whether a state is one that quiet steps must be able to reach from every state. Nil: not checked.
 	Goal func(s *S) bool
 	// Only is the violation that a control looks for; nil: any. The explorer skips Goal if Only is another
 	// violation than ErrStuck. Check has to look at it itself, see [Promises.First].
@@ -147,8 +143,7 @@ func newExplorer[S comparable](m Model[S]) *explorer[S] {
 	return e
 }
 
-// run visits the states level by level: those of a level are one step further from the start than
-// those of the level before.
+// run visits the states level by level: those of a level are one step further from the start than those of the level before.
 func (e *explorer[S]) run() error {
 	e.see(&e.model.Start, -1)
 	level := e.states.size
@@ -248,8 +243,7 @@ func (e *explorer[S]) checkGoal() {
 	}
 }
 
-// backwards chains the quiet steps by where they lead to: first[state] is one of them, next[step]
-// another to the same.
+// backwards chains the quiet steps by where they lead to: first[state] is one of them, next[step] another to the same.
 func (e *explorer[S]) backwards() (first, next []int32) {
 	first, next = make([]int32, e.states.size), make([]int32, len(e.quiet))
 	for i := range first {

@@ -67,8 +67,7 @@ func TestSettle(t *testing.T) {
 	require.NotContains(t, r.Violation.Trace, "", "steps are found again though they are settled")
 }
 
-// jugs is the old riddle: four litres with a jug of three and one of five. The shortest way has six
-// steps.
+// jugs is the old riddle: four litres with a jug of three and one of five. The shortest way has six steps.
 func jugs() Model[[2]int] {
 	return Model[[2]int]{
 		Next: func(s [2]int, out *Steps[[2]int]) {

@@ -148,8 +148,7 @@ func Bit(b bool) int {
 	return 0
 }
 
-// Models count time in ticks, the same for all clocks. A state holds how many ticks are left until
-// something ends.
+// Models count time in ticks, the same for all clocks. A state holds how many ticks are left until something ends.
 
 // Endless is the number of ticks left of something without an end.
 const Endless = 255

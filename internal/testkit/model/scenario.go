@@ -93,8 +93,7 @@ type Scenario[M any] = struct {
 	In   M
 }
 
-// Explorer explores a model of type M without some of its defences. If only is not nil, it ignores other
-// violations.
+// Explorer explores a model of type M without some of its defences. If only is not nil, it ignores other violations.
 type Explorer[M any] func(in M, off Defence, only error) (Report, error)
 
 // Run explores scenarios, and logs the size of each. It fails if a scenario breaks a promise. within, if not

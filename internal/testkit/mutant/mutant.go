@@ -1,6 +1,5 @@
-// Package mutant breaks a script of the library on purpose, on its way from one client to the
-// server: a defence that is part of a script is switched off that way, without a hook in the
-// library.
+// Package mutant breaks a script of the library on purpose, on its way from one client to the server: a defence that is part of
+// a script is switched off that way, without a hook in the library.
 package mutant
 
 import (
@@ -14,10 +13,9 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Hook returns a go-redis hook that sends another text in place of the script's: its own with the
-// edits made, which are pairs of what stands there and what is to. They are made in the script for
-// many locks too, where that does the same. It panics when the script does
-// not say what is to be replaced, because the mutation would then be none.
+// Hook returns a go-redis hook that sends another text in place of the script's: its own with the edits made, which are pairs
+// of what stands there and what is to. They are made in the script for many locks too, where that does the same. It panics when
+// the script does not say what is to be replaced, because the mutation would then be none.
 func Hook(script *lua.Script, edits ...string) redis.Hook {
 	swaps := []swap{edit(script, edits)}
 	if script == lua.Acquire || script == lua.Release {

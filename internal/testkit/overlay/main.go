@@ -5,13 +5,11 @@
 //
 // The two steps are apart because go test takes an empty -overlay for none.
 //
-// The library is free of switches that way: what users build has no condition that only a test
-// needs. Which text becomes which is in the table of rows.go. A text that does not occur
-// exactly once is an error, and nothing is written: then the code has changed, and its row must
-// follow. package defence has the switches.
+// The library is free of switches that way: what users build has no condition that only a test needs. Which text becomes which
+// is in the table of rows.go. A text that does not occur exactly once is an error, and nothing is written: then the code has
+// changed, and its row must follow. package defence has the switches.
 //
-// Not promised: line numbers. Those of a copy may differ from its original's by what a row adds, and
-// by the formatting of that.
+// Not promised: line numbers. Those of a copy may differ from its original's by what a row adds, and by the formatting of that.
 package main
 
 import (
@@ -103,8 +101,7 @@ func sweep(folder string, replace map[string]string) error {
 	return err
 }
 
-// mutate returns the mutated text of each file that a row names, and of the one that says that
-// there are any.
+// mutate returns the mutated text of each file that a row names, and of the one that says that there are any.
 func mutate(root string, rows []row) (map[string]string, error) {
 	byFile := make(map[string][]row)
 	for _, r := range rows {

@@ -15,8 +15,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of
-// them before it syncs.
+// replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of them before it syncs.
 var replication = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"}
 
 // Cluster is a Redis Cluster of servers on this machine.
@@ -28,11 +27,10 @@ type Cluster struct {
 	id      uint64 // of this cluster, among all that run or have run here
 }
 
-// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until
-// every node calls it healthy and every replica follows. That takes 2 s, whatever the timeouts: a
-// master that has just started refuses to serve for so long. Tests of one package should share it.
-// The node timeout is 1 s: a killed master is replaced within 2-3 s. It is killed when the test
-// ends.
+// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it healthy and
+// every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to serve for so long.
+// Tests of one package should share it. The node timeout is 1 s: a killed master is replaced within 2-3 s. It is killed when
+// the test ends.
 func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
 	conf := configure(tb, opts)
@@ -108,14 +106,12 @@ func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, e
 	return c, nil
 }
 
-// nodeID is one that no node of another cluster has, of another run at the same time or of one just
-// before: nodes that find a known id at an address that they remember take it for their own, and
-// two clusters become one.
+// nodeID is one that no node of another cluster has, of another run at the same time or of one just before: nodes that find a
+// known id at an address that they remember take it for their own, and two clusters become one.
 func (c *Cluster) nodeID(i int) string { return fmt.Sprintf("%016x%024x", c.id, i+1) }
 
-// shardOf says in a line of nodes.conf to which shard a node belongs, which servers since 7.2 want to
-// know. Valkey 9 ends at the first SPUBLISH if it does not know its own, and learns it only from
-// replicas.
+// shardOf says in a line of nodes.conf to which shard a node belongs, which servers since 7.2 want to know. Valkey 9 ends at
+// the first SPUBLISH if it does not know its own, and learns it only from replicas.
 func (c *Cluster) shardOf(version string, node, replicas int) string {
 	if strings.HasPrefix(version, "6.") || strings.HasPrefix(version, "7.0.") {
 		return ""
@@ -175,9 +171,8 @@ func (c *Cluster) await(tb testing.TB, replicas int) {
 // Addrs are the addresses of the nodes, in the order of Nodes.
 func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 
-// Client returns a client of the cluster, closed when the test ends. It reloads the map of slots
-// every 500 ms (go-redis' own 60 s would leave it blind to a dead master for that long). change may
-// alter the options before use.
+// Client returns a client of the cluster, closed when the test ends. It reloads the map of slots every 500 ms (go-redis' own 60
+// s would leave it blind to a dead master for that long). change may alter the options before use.
 func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	o := &redis.ClusterOptions{
 		Addrs:                      c.Addrs(),

@@ -38,8 +38,7 @@ type config struct {
 // Option changes how a starter starts its servers.
 type Option func(*config)
 
-// Args adds command line arguments after the usual ones; of one given twice the server takes the
-// last.
+// Args adds command line arguments after the usual ones; of one given twice the server takes the last.
 func Args(args ...string) Option { return func(c *config) { c.args = append(c.args, args...) } }
 
 // Exec starts this binary instead of the one [Binary] finds.
@@ -84,10 +83,9 @@ func (c config) server(tb testing.TB, args ...string) *Server {
 // BinaryEnv names the environment variable that chooses the server to test against.
 const BinaryEnv = "HOLDFAST_REDIS_SERVER"
 
-// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name
-// on the PATH), else redis-server, else valkey-server. ok is false when there is none; a variable
-// that names a missing file is "none" too, never a reason to test against some other server in
-// silence.
+// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name on the PATH), else
+// redis-server, else valkey-server. ok is false when there is none; a variable that names a missing file is "none" too, never a
+// reason to test against some other server in silence.
 func Binary() (path string, ok bool) {
 	if want := os.Getenv(BinaryEnv); want != "" {
 		path, err := exec.LookPath(want)
@@ -130,8 +128,7 @@ func Unavailable(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// ServersEnv names the environment variable with a directory of servers of many versions: its
-// bin/*-server.
+// ServersEnv names the environment variable with a directory of servers of many versions: its bin/*-server.
 const ServersEnv = "HOLDFAST_SERVERS"
 
 // Program is a server program that tests can start, see [Exec].
@@ -142,10 +139,9 @@ type Program struct {
 	Valkey  bool
 }
 
-// Programs returns all server programs there are to test with: those in the directory that
-// HOLDFAST_SERVERS names, and the one [Binary] finds if its version is not among them. Redis comes
-// first, older versions before newer ones; each version stands once. A directory without a server
-// in it is an error, not a reason to test less in silence.
+// Programs returns all server programs there are to test with: those in the directory that HOLDFAST_SERVERS names, and the one
+// [Binary] finds if its version is not among them. Redis comes first, older versions before newer ones; each version stands
+// once. A directory without a server in it is an error, not a reason to test less in silence.
 func Programs(tb testing.TB) []Program {
 	tb.Helper()
 	var paths []string
@@ -254,8 +250,7 @@ func NewCerts(tb testing.TB) *Certs {
 	return c
 }
 
-// issue makes a key and a certificate for it, signed by the authority, or by itself if there is
-// none.
+// issue makes a key and a certificate for it, signed by the authority, or by itself if there is none.
 func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey,
 	error) {
 	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -368,8 +363,7 @@ func newClock(tb testing.TB, dir string) *clock {
 // env makes a server read the clock.
 func (c *clock) env() []string { return []string{"LD_PRELOAD=" + c.lib, "OFFCLOCK_FILE=" + c.file} }
 
-// set writes the offset in place: the server has the file mapped, so it must not be replaced or
-// truncated.
+// set writes the offset in place: the server has the file mapped, so it must not be replaced or truncated.
 func (c *clock) set(offset time.Duration) error {
 	f, err := os.OpenFile(c.file, os.O_WRONLY, 0)
 	if err != nil {
@@ -380,9 +374,8 @@ func (c *clock) set(offset time.Duration) error {
 	return err
 }
 
-// MoveClock moves the server's wall clock by d from where it is, forwards or backwards, and returns
-// when its TIME shows it. The server must have been started with [Clock], and must answer. The time
-// between two moves passes as usual.
+// MoveClock moves the server's wall clock by d from where it is, forwards or backwards, and returns when its TIME shows it. The
+// server must have been started with [Clock], and must answer. The time between two moves passes as usual.
 func (s *Server) MoveClock(tb testing.TB, d time.Duration) {
 	tb.Helper()
 	if s.clock == nil {

@@ -7,13 +7,11 @@ import (
 	"syscall"
 )
 
-// dieWithParent makes the kernel kill the server when the test binary ends, also by a panic,
-// -timeout or SIGKILL, where no cleanup runs. (The signal is tied to the thread that started the
-// server; Go keeps its threads.)
+// dieWithParent makes the kernel kill the server when the test binary ends, also by a panic, -timeout or SIGKILL, where no
+// cleanup runs. (The signal is tied to the thread that started the server; Go keeps its threads.)
 func dieWithParent() *syscall.SysProcAttr { return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }
 
-// stopped says whether SIGSTOP has taken effect: the signal is delivered some microseconds after
-// kill returns.
+// stopped says whether SIGSTOP has taken effect: the signal is delivered some microseconds after kill returns.
 func stopped(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {

@@ -79,10 +79,9 @@ func (m *Move) Finish(tb testing.TB) {
 	}
 }
 
-// awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater
-// one for the slot. If the source had a greater one from a move just before, what it said of the
-// slot then would be believed for good, the target would give the slot up, and delete its keys.
-// (Seen with 6.0, where a node does not tell the others at once.)
+// awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater one for the slot. If the
+// source had a greater one from a move just before, what it said of the slot then would be believed for good, the target would
+// give the slot up, and delete its keys. (Seen with 6.0, where a node does not tell the others at once.)
 func (m *Move) awaitEpochs(tb testing.TB) {
 	tb.Helper()
 	epoch := func(s *Server, field string) int {
@@ -186,10 +185,9 @@ func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*
 	return nil, nil
 }
 
-// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER
-// FAILOVER TAKEOVER, which needs no majority and takes milliseconds), and returns when it says it
-// is. What the old master had not replicated is lost. The new master does not know the scripts that
-// the old one knew.
+// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which needs no
+// majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is lost. The new
+// master does not know the scripts that the old one knew.
 func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	promoted = c.replica(tb, key)
@@ -200,9 +198,8 @@ func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER
-// FAILOVER), which loses nothing, and returns when all nodes know. The old master is its replica
-// then.
+// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER FAILOVER), which loses nothing,
+// and returns when all nodes know. The old master is its replica then.
 func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	old := c.Master(tb, key)
@@ -236,9 +233,8 @@ func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Serve
 	return killed, c.AwaitPromotion(tb, key, killed)
 }
 
-// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than
-// old, it says that it is one, and they call the cluster healthy. It is for after old was killed or
-// paused, see ReplaceSilent.
+// AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than old, it says that it is one,
+// and they call the cluster healthy. It is for after old was killed or paused, see ReplaceSilent.
 func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
 	tb.Helper()
 	slot := c.slot(tb, key)

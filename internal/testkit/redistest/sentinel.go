@@ -50,10 +50,9 @@ func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	return s
 }
 
-// hurry sets how often (ms) the Sentinels ask the servers and greet each other, which decides how
-// soon they have found one another. The usual periods must be put back: with 100 ms greetings, a
-// Sentinel turns a primary back that was promoted before it has heard of it, and failovers are
-// aborted. Redis 6.0 does not have the command and takes its time.
+// hurry sets how often (ms) the Sentinels ask the servers and greet each other, which decides how soon they have found one
+// another. The usual periods must be put back: with 100 ms greetings, a Sentinel turns a primary back that was promoted before
+// it has heard of it, and failovers are aborted. Redis 6.0 does not have the command and takes its time.
 func hurry(sentinels []*Server, info, publish string) {
 	for _, s := range sentinels {
 		_, _ = call(s.Addr(), "SENTINEL", "DEBUG", "info-period", info, "publish-period", publish)
@@ -131,9 +130,8 @@ func (s *Server) primaryAddr() string {
 	return ""
 }
 
-// Failover makes the replica the primary and returns when all Sentinels agree on it, about 1 s
-// later. The old primary becomes its replica within 10 s more. The new primary does not know the
-// scripts that the old one knew.
+// Failover makes the replica the primary and returns when all Sentinels agree on it, about 1 s later. The old primary becomes
+// its replica within 10 s more. The new primary does not know the scripts that the old one knew.
 func (s *Sentinel) Failover(tb testing.TB) (promoted *Server) {
 	tb.Helper()
 	old := s.Primary(tb)
@@ -186,17 +184,14 @@ func (s *Sentinel) AwaitReplica(ctx context.Context, tb testing.TB) {
 	}
 }
 
-// Replicated is a primary with replicas and nobody who watches them: what a failover does and when
-// is the test's to say.
+// Replicated is a primary with replicas and nobody who watches them: what a failover does and when is the test's to say.
 type Replicated struct {
-	// Nodes are the servers: at first the primary, then the replicas. A promotion changes the
-	// roles, not the order.
+	// Nodes are the servers: at first the primary, then the replicas. A promotion changes the roles, not the order.
 	Nodes   []*Server
 	primary atomic.Pointer[Server]
 }
 
-// StartReplicated starts a primary with n replicas and waits until they follow. All are killed when
-// the test ends.
+// StartReplicated starts a primary with n replicas and waits until they follow. All are killed when the test ends.
 func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
 	c := configure(tb, opts)
 	r := &Replicated{Nodes: []*Server{startServer(tb, c, replication...)}}
@@ -236,16 +231,14 @@ func (r *Replicated) Replicas() []*Server {
 	return replicas
 }
 
-// AwaitReplicas waits until every replica has everything that the primary has. A detached or dead
-// one never has.
+// AwaitReplicas waits until every replica has everything that the primary has. A detached or dead one never has.
 func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
 	awaitReplicas(ctx, tb, r.Primary(), r.Replicas())
 }
 
-// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only
-// replica with the data that it has. What the primary is sent from now on is lost if this replica
-// is promoted: Detach, write, [Replicated.Promote] is a failover that loses writes. (Pausing the
-// replica would not do: it reads on where it stopped.)
+// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only replica with the data that
+// it has. What the primary is sent from now on is lost if this replica is promoted: Detach, write, [Replicated.Promote] is a
+// failover that loses writes. (Pausing the replica would not do: it reads on where it stopped.)
 func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
@@ -258,10 +251,9 @@ func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	}
 }
 
-// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client]
-// connect to it from now on. Every other node that answers becomes its replica and forgets what the
-// new primary does not have; a client connected to the old one is told READONLY. The new primary
-// does not know the scripts that the old one knew.
+// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client] connect to it from now on.
+// Every other node that answers becomes its replica and forgets what the new primary does not have; a client connected to the
+// old one is told READONLY. The new primary does not know the scripts that the old one knew.
 func (r *Replicated) Promote(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "NO", "ONE")
@@ -288,10 +280,9 @@ func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	return nil
 }
 
-// Client returns a client that connects to whichever server is the primary when it dials, as one
-// does that knows the primary by a name or an address that moves. It is closed when the test ends.
-// Connections to a former primary are given up when they break, or when it says that it is
-// read-only by now. change may alter the options before use.
+// Client returns a client that connects to whichever server is the primary when it dials, as one does that knows the primary by
+// a name or an address that moves. It is closed when the test ends. Connections to a former primary are given up when they
+// break, or when it says that it is read-only by now. change may alter the options before use.
 func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 	return NewClient(tb, r.Primary().Addr(), append([]func(*redis.Options){func(o *redis.Options) {
 		dialer := net.Dialer{Timeout: 5 * time.Second}

@@ -1,20 +1,17 @@
-// Package redistest starts real Redis and Valkey servers for tests: one by itself ([Start]), one
-// shared by the tests of a package ([Shared]), several that know nothing of each other
-// ([StartMasters]), a primary with replicas ([StartReplicated]), one under Sentinels
-// ([StartSentinel]) and a cluster ([StartCluster]). Options choose the program (see [Programs] for
-// all there are), a clock that can be moved, TLS.
+// Package redistest starts real Redis and Valkey servers for tests: one by itself ([Start]), one shared by the tests of a
+// package ([Shared]), several that know nothing of each other ([StartMasters]), a primary with replicas ([StartReplicated]),
+// one under Sentinels ([StartSentinel]) and a cluster ([StartCluster]). Options choose the program (see [Programs] for all
+// there are), a clock that can be moved, TLS.
 //
 // A plain process is up in about 10 ms and needs no container engine, so there is no emulation of
 // Redis in this module's tests: scripts, time to live, pub/sub and failover are the server's own.
 //
-// The binary is HOLDFAST_REDIS_SERVER, else redis-server, else valkey-server (see [Binary]).
-// Without one, tests are skipped loudly; where CI=true they fail instead, because a suite that
-// skips everything looks green.
+// The binary is HOLDFAST_REDIS_SERVER, else redis-server, else valkey-server (see [Binary]). Without one, tests are skipped
+// loudly; where CI=true they fail instead, because a suite that skips everything looks green.
 //
-// Not promised: that data survives [Server.Restart] (nothing is persisted), and that servers die
-// with the test binary on systems other than Linux, where only the cleanups stop them. Methods that
-// take no testing.TB report failures to the test that started the server and so must be called from
-// its goroutine.
+// Not promised: that data survives [Server.Restart] (nothing is persisted), and that servers die with the test binary on
+// systems other than Linux, where only the cleanups stop them. Methods that take no testing.TB report failures to the test that
+// started the server and so must be called from its goroutine.
 package redistest
 
 import (
@@ -88,8 +85,7 @@ func startServer(tb testing.TB, c config, args ...string) *Server {
 	return s
 }
 
-// start finds a port and starts the server on it, again with another port when that was stolen in
-// between.
+// start finds a port and starts the server on it, again with another port when that was stolen in between.
 func (s *Server) start() error {
 	var err error
 	for range 5 {
@@ -161,8 +157,7 @@ func (s *Server) identify() error {
 // Addr is the server's address, an IP literal with port.
 func (s *Server) Addr() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(s.port)) }
 
-// Version is the server's own version, such as "7.0.15". For Valkey it is Valkey's, not the Redis
-// version it claims.
+// Version is the server's own version, such as "7.0.15". For Valkey it is Valkey's, not the Redis version it claims.
 func (s *Server) Version() string { return s.version }
 
 // Major is the first number of Version: 6 and up for Redis, 7 and up for Valkey.
@@ -209,8 +204,7 @@ func Subscribed(tb testing.TB, rdb redis.UniversalClient, channel string) *redis
 	return sub
 }
 
-// mine returns the test to report to. What stops a server would stop it for every test that shares
-// it.
+// mine returns the test to report to. What stops a server would stop it for every test that shares it.
 func (s *Server) mine(op string) testing.TB {
 	if s.tb == nil {
 		panic("redistest: " + op + " of the shared server would hit other tests; use redistest.Start")
@@ -218,9 +212,8 @@ func (s *Server) mine(op string) testing.TB {
 	return s.tb
 }
 
-// Pause stops the server (SIGSTOP) and returns when it has stopped. Connections stay open and are
-// not answered; what is sent meanwhile runs after [Server.Resume]. A server still paused when the
-// test ends is killed as usual.
+// Pause stops the server (SIGSTOP) and returns when it has stopped. Connections stay open and are not answered; what is sent
+// meanwhile runs after [Server.Resume]. A server still paused when the test ends is killed as usual.
 func (s *Server) Pause() {
 	tb := s.mine("Pause")
 	tb.Helper()
@@ -266,8 +259,7 @@ const (
 	patience  = 10 * time.Second // for anything a healthy server does within a second, on a machine that is busy
 )
 
-// process is one run of a server. The goroutine that reaps it is owned by the process and joined by
-// kill.
+// process is one run of a server. The goroutine that reaps it is owned by the process and joined by kill.
 type process struct {
 	cmd    *exec.Cmd
 	log    *os.File
@@ -345,8 +337,7 @@ func (p *process) ready(addr string) error {
 	return nil
 }
 
-// freePort asks the kernel for a port. Another process may take it before the server does, so
-// callers try again.
+// freePort asks the kernel for a port. Another process may take it before the server does, so callers try again.
 func freePort() (int, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
-// shared is the server of this test binary. Started at most once; a failure is kept, so that each
-// test reports it.
+// shared is the server of this test binary. Started at most once; a failure is kept, so that each test reports it.
 var shared struct {
 	sync.Mutex
 	tried  bool
@@ -30,10 +29,9 @@ var shared struct {
 	more   []*Server // of examples
 }
 
-// Shared returns the one server that the tests of a package share, started at the first call. Tests
-// on it use names of their own (t.Name() is one), and neither flush nor configure it;
-// [Server.Pause] and [Server.Kill] panic. The package's TestMain must call [Main] for it to be
-// stopped.
+// Shared returns the one server that the tests of a package share, started at the first call. Tests on it use names of their
+// own (t.Name() is one), and neither flush nor configure it; [Server.Pause] and [Server.Kill] panic. The package's TestMain
+// must call [Main] for it to be stopped.
 func Shared(tb testing.TB) *Server {
 	tb.Helper()
 	s, err := theShared(binary(tb))
@@ -84,8 +82,7 @@ func stopShared() {
 // a test left a goroutine behind, and ends the process with the exit code. A package without Shared
 // can as well use leak.Main. m is a *testing.M, or one in something that has more to stop.
 func Main(m interface{ Run() int }, more ...goleak.Option) {
-	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels
-	// when it is closed, in these.
+	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels when it is closed, in these.
 	leak.Quiet()
 	const goRedis = "github.com/redis/go-redis/v9."
 	goleak.VerifyTestMain(thenStop{m}, append(more, goleak.IgnoreAnyFunction(goRedis+"(*sentinelFailover).listen"),
@@ -93,8 +90,7 @@ func Main(m interface{ Run() int }, more ...goleak.Option) {
 		goleak.IgnoreAnyFunction(goRedis+"(*channel).initHealthCheck.func1"))...)
 }
 
-// thenStop stops the shared server between the tests and the search for leaks, because its reaper
-// is a goroutine.
+// thenStop stops the shared server between the tests and the search for leaks, because its reaper is a goroutine.
 type thenStop struct{ m interface{ Run() int } }
 
 // Run is called by goleak.
@@ -193,8 +189,7 @@ func must(start func(bin string) (*Server, error)) *Server {
 // ForExample returns the address of the shared server for an Example. It panics if there is no server.
 func ForExample() (addr string) { return must(theShared).Addr() }
 
-// ForExamples is ForExample for n servers that know nothing of each other, started at each call.
-// [Main] stops them.
+// ForExamples is ForExample for n servers that know nothing of each other, started at each call. [Main] stops them.
 func ForExamples(n int) (addrs []string) {
 	shared.Lock()
 	defer shared.Unlock()
@@ -206,8 +201,7 @@ func ForExamples(n int) (addrs []string) {
 	return addrs
 }
 
-// call sends one command on a connection of its own and returns the reply: string, int64, []any or
-// nil.
+// call sends one command on a connection of its own and returns the reply: string, int64, []any or nil.
 //
 // It is not a go-redis client because such a client says HELLO and more on each connection, which
 // would stand in the command counts that tests look at.
@@ -285,10 +279,9 @@ func text(reply any, err error) (string, error) {
 	return s, nil
 }
 
-// Command sends one command to the server on a connection of its own, as the default user and past
-// any proxy, and returns the reply: string, int64, []any or nil. An error fails the test. It is for
-// what tests do to a server: CONFIG, ACL SETUSER, CLIENT KILL, FLUSHALL, SCRIPT FLUSH, DEBUG (see
-// [Debug]).
+// Command sends one command to the server on a connection of its own, as the default user and past any proxy, and returns the
+// reply: string, int64, []any or nil. An error fails the test. It is for what tests do to a server: CONFIG, ACL SETUSER, CLIENT
+// KILL, FLUSHALL, SCRIPT FLUSH, DEBUG (see [Debug]).
 func (s *Server) Command(tb testing.TB, args ...string) any {
 	tb.Helper()
 	reply, err := s.Try(args...)
@@ -301,8 +294,7 @@ func (s *Server) Command(tb testing.TB, args ...string) any {
 // Try is [Server.Command] for commands that may fail.
 func (s *Server) Try(args ...string) (any, error) { return callWithin(patience, s.Addr(), args...) }
 
-// Field asks the server for INFO of a section and returns the value of one field, empty if there is
-// none.
+// Field asks the server for INFO of a section and returns the value of one field, empty if there is none.
 func (s *Server) Field(tb testing.TB, section, name string) string {
 	tb.Helper()
 	info, err := text(s.Try("INFO", section))
@@ -312,10 +304,9 @@ func (s *Server) Field(tb testing.TB, section, name string) string {
 	return InfoField(info, name)
 }
 
-// CommandCalls returns how often the server has run each command since it started or since
-// ResetStats, by lower-case name, subcommands as "client|id". Commands inside scripts count too.
-// The reading itself is not counted in its own answer, and it leaves out what this package sent:
-// INFO and CONFIG RESETSTAT.
+// CommandCalls returns how often the server has run each command since it started or since ResetStats, by lower-case name,
+// subcommands as "client|id". Commands inside scripts count too. The reading itself is not counted in its own answer, and it
+// leaves out what this package sent: INFO and CONFIG RESETSTAT.
 func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 	calls, _ := s.commandStats(tb)
 	return calls

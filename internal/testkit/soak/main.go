@@ -2,10 +2,9 @@
 //
 //	soak -overlay FILE 30m
 //
-// A test explores if it draws a seed, looks for the level, or says that it is for a soak, itself or through functions of its package.
-// Nobody keeps a list of those. Tests run in turn, each in a process
-// of its own, as many at a time as there are cores. Each has a line when it fails, with the command that
-// replays it, and its output is kept in bin/soak.
+// A test explores if it draws a seed, looks for the level, or says that it is for a soak, itself or through functions of its
+// package. Nobody keeps a list of those. Tests run in turn, each in a process of its own, as many at a time as there are cores.
+// Each has a line when it fails, with the command that replays it, and its output is kept in bin/soak.
 //
 // Not promised: that a replay fails again. It has the same seed, and another schedule.
 //
@@ -269,9 +268,8 @@ func explorers(root string) ([]test, error) {
 	return tests, err
 }
 
-// exploring returns the names of the tests in a folder that call one of [explores], themselves or through
-// functions and methods of the folder. Functions are told apart by their names alone, so one too many may be
-// found, and none is missed.
+// exploring returns the names of the tests in a folder that call one of [explores], themselves or through functions and methods
+// of the folder. Functions are told apart by their names alone, so one too many may be found, and none is missed.
 func exploring(folder string) ([]string, error) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))
 	if err != nil {

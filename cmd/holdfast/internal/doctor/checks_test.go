@@ -270,8 +270,7 @@ func TestLatency(t *testing.T) {
 
 var orders = Settings{Prefix: "orders:"}
 
-// listening are permissions of whoever waits, which the check of messages tries; useful are those
-// without which a lock works.
+// listening are permissions of whoever waits, which the check of messages tries; useful are those without which a lock works.
 var (
 	listening = []string{"+subscribe", "+unsubscribe", "+ssubscribe", "+sunsubscribe"}
 	useful    = []string{"+ping", "+pubsub|numsub", "+hdel"}
@@ -332,9 +331,8 @@ func union(p *patient) (list []string) {
 	return slices.Compact(list)
 }
 
-// TestPermissions: a user with the rule of all kinds lacks nothing; without one permission those
-// kinds are named that need it, with it, and no others. Nothing is left behind, and nothing is tried
-// on names that are not the user's.
+// TestPermissions: a user with the rule of all kinds lacks nothing; without one permission those kinds are named that need it,
+// with it, and no others. Nothing is left behind, and nothing is tried on names that are not the user's.
 func TestPermissions(t *testing.T) {
 	srv := redistest.Start(t)
 	rule := union(&patient{Settings: orders})

@@ -267,8 +267,7 @@ func TestRateOfNumbers(t *testing.T) {
 	}
 }
 
-// TestRateForgets: looks of long ago do not count, nor those before the token was gone; one soon after
-// another is left out.
+// TestRateForgets: looks of long ago do not count, nor those before the token was gone; one soon after another is left out.
 func TestRateForgets(t *testing.T) {
 	tr := granting(time.Second, 100)
 	require.LessOrEqual(t, len(tr), rateLooks)

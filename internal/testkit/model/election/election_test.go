@@ -239,8 +239,7 @@ func (m *electing) terms(s *state) terms {
 	return t
 }
 
-// run executes a request, and notes what it did: whatever a client believes, these things must not
-// happen.
+// run executes a request, and notes what it did: whatever a client believes, these things must not happen.
 func (m *electing) run(s *state, r request) (a answer) {
 	t := m.terms(s)
 	before := s.owner

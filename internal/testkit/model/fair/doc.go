@@ -1,6 +1,5 @@
-// Package fair is the model of a fair lock's queue and of how the lock is handed over:
-// fair_acquire.lua, fair_poll.lua, fair_release.lua and renew.lua, and clients with waiters,
-// mailboxes, polls and runs. It consists of tests.
+// Package fair is the model of a fair lock's queue and of how the lock is handed over: fair_acquire.lua, fair_poll.lua,
+// fair_release.lua and renew.lua, and clients with waiters, mailboxes, polls and runs. It consists of tests.
 //
 // Bounds: up to three clients and four waiters. Few requests are late at a time, and few of these
 // happen in a scenario: callers leave, processes stand still or die, mailboxes break, the server

@@ -97,8 +97,7 @@ func (m *fair) judgeRun(from *line.Waiter, next uint8) {
 	}
 }
 
-// Check says what is wrong with a state. Where the server's data may be lost there is a promise about
-// tokens and waiting alone.
+// Check says what is wrong with a state. Where the server's data may be lost there is a promise about tokens and waiting alone.
 func (m *fair) Check(s *state) error {
 	b, holders := s.Wrong, 0
 	for w := range m.Waiters {
@@ -166,8 +165,7 @@ func TestFairModelControls(t *testing.T) {
 	})
 }
 
-// requesters are whose requests a history is made of, two of them each of two clients, and one of a
-// third.
+// requesters are whose requests a history is made of, two of them each of two clients, and one of a third.
 var requesters = []uint8{
 	line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(2, 1),
 }

@@ -286,8 +286,7 @@ func (m *fair) ExecuteFor(r line.Request, c uint8, owners line.Owners) line.Answ
 	return line.Answer{Status: a.status, Missing: a.missing, Given: 1 << a.holder}
 }
 
-// HandOn hands the lock off within a client. It is false if the run has ended, and then the lock is
-// released.
+// HandOn hands the lock off within a client. It is false if the run has ended, and then the lock is released.
 func (m *fair) HandOn(w uint8) bool {
 	s := &m.To
 	from := s.Waiters[w]

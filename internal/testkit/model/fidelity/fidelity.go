@@ -141,9 +141,8 @@ func (s *Side) Few(n int) uint8 { return uint8(s.Rnd.IntN(n)) } //nolint:gosec /
 // Key returns the name of another key of the lock.
 func (s *Side) Key(of string) string { return of + ":{" + s.Name + "}" }
 
-// Millis returns a duration for a script. Rounded up it is a whole number of ticks. A later call returns
-// a longer duration for the same number of ticks: otherwise it would depend on milliseconds which of two
-// leases a script takes for the longer one.
+// Millis returns a duration for a script. Rounded up it is a whole number of ticks. A later call returns a longer duration for
+// the same number of ticks: otherwise it would depend on milliseconds which of two leases a script takes for the longer one.
 func (s *Side) Millis(ticks uint8) int64 { return whole(ticks).Milliseconds() + 10*int64(len(s.steps)) }
 
 func whole(ticks uint8) time.Duration { return time.Duration(ticks)*Tick - Tick/2 }

@@ -36,8 +36,7 @@ type (
 	Hash map[string]any
 	// Unknown is a key that may exist or not.
 	Unknown struct{}
-	// Until is a sorted set whose scores are times of the server, ms. It contains how many ticks are left
-	// until each.
+	// Until is a sorted set whose scores are times of the server, ms. It contains how many ticks are left until each.
 	Until map[string]uint8
 )
 
@@ -57,8 +56,7 @@ type found struct {
 	ttl   uint8
 }
 
-// read reads all keys at one moment, in one round trip. It replaces times of the server by what is left
-// until then.
+// read reads all keys at one moment, in one round trip. It replaces times of the server by what is left until then.
 var read = redis.NewScript(`
 local time = redis.call('TIME')
 local now, all = time[1] * 1000 + math.floor(time[2] / 1000), {}
@@ -106,8 +104,7 @@ func ticksOfMillis(ms int64) uint8 {
 	return Ticks(time.Duration(ms) * time.Millisecond)
 }
 
-// compare says how the keys at the server, or the last reply, differ from what the model expects; "" if they
-// do not.
+// compare says how the keys at the server, or the last reply, differ from what the model expects; "" if they do not.
 func (s *Side) compare(keys ...Key) string {
 	if s.names = Names(keys); s.wrong != "" {
 		return s.wrong

@@ -29,8 +29,7 @@ func (m *hand) answers(s state, c int, out *steps) {
 	}
 }
 
-// tried is what becomes of an attempt beside the one in front. What it is granted it gives back at
-// once.
+// tried is what becomes of an attempt beside the one in front. What it is granted it gives back at once.
 func (m *hand) tried(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	try := cl.try
@@ -61,8 +60,7 @@ func (h command) message() message {
 	return r
 }
 
-// executed is the server's part. A subscription may linger, so a pass may meet listeners where
-// nobody waits.
+// executed is the server's part. A subscription may linger, so a pass may meet listeners where nobody waits.
 func (m *hand) executed(s state, c int, out *steps) {
 	op := s.clients[c].op
 	for _, lingers := range []bool{false, true} {
@@ -258,8 +256,7 @@ func (m *hand) crash(s *state, c int) {
 	m.advance(s, c)
 }
 
-// network is what becomes of messages that nobody waits for. Those that were given up may also be
-// lost.
+// network is what becomes of messages that nobody waits for. Those that were given up may also be lost.
 func (m *hand) network(s state, out *steps) {
 	for i, r := range model.Under(s.net[:]) {
 		c := clientOf(r.owner)
@@ -280,12 +277,10 @@ func (m *hand) network(s state, out *steps) {
 	}
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
-// and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
 const undoPause = 3
 
-// undoLast is the step of an undo of which nothing is left behind: one release that the server
-// answers.
+// undoLast is the step of an undo of which nothing is left behind: one release that the server answers.
 const undoLast = undoPause + 1
 
 // time is a tick of all clocks.

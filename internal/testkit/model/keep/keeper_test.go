@@ -250,8 +250,7 @@ func (m *keeping) next(s state, out *steps) {
 	m.time(s, out)
 }
 
-// renewal is the watchdog's, whose answer comes at once. What is wrong with others the other models
-// say.
+// renewal is the watchdog's, whose answer comes at once. What is wrong with others the other models say.
 func (m *keeping) renewal(s state, out *steps) {
 	a := &s.a
 	if a.mode != holding && a.mode != kept && a.mode != passing || a.trust == 0 {

@@ -28,8 +28,7 @@ func (m *latching) network(s state, out *steps) {
 	}
 }
 
-// time is a tick. It does not pass while an answer is overdue: whoever gets none then has sent again
-// or given up.
+// time is a tick. It does not pass while an answer is overdue: whoever gets none then has sent again or given up.
 func (m *latching) time(s state, out *steps) {
 	n := s
 	for c := range n.clients {
@@ -135,8 +134,7 @@ func (s *state) end(c int, how uint8) {
 	*cl = client{wishes: cl.wishes, begun: cl.begun}
 }
 
-// run executes a request, and notes what it did: whatever a client believes, these things must not
-// happen.
+// run executes a request, and notes what it did: whatever a client believes, these things must not happen.
 func (m *latching) run(s *state, r request, stay uint8) answer {
 	t := m.terms(stay)
 	before := s.keys

@@ -60,8 +60,7 @@ func (m latching) explore(off model.Defence, only error) (model.Report, error) {
 	return model.Explore(explored)
 }
 
-// one leaves a scenario one waiter, or one call of one client, for controls that have to see all or
-// many states.
+// one leaves a scenario one waiter, or one call of one client, for controls that have to see all or many states.
 func one(s scenario) scenario {
 	if s.In.anyWaiter() {
 		s.In.waiters = each{1, 0}

@@ -29,8 +29,7 @@ func (l *Line) wants(w uint8) {
 	l.Loud(waiter(w), "tries it once")
 }
 
-// join gives a waiter a place in the line of its client. It asks for one at the server as soon as
-// its client listens.
+// join gives a waiter a place in the line of its client. It asks for one at the server as soon as its client listens.
 func (l *Line) join(w uint8) {
 	wr := &l.to.Waiters[w]
 	wr.Mode, wr.Wake = Entering, false
@@ -289,8 +288,7 @@ func (l *Line) undone(w uint8, stray bool) {
 	l.beginUndo(owner, stray, served)
 }
 
-// Rest makes a waiter one that wants nothing, under another owner id if something of this one may
-// still be on its way.
+// Rest makes a waiter one that wants nothing, under another owner id if something of this one may still be on its way.
 func (l *Line) Rest(w uint8, undoing bool) {
 	wr := &l.to.Waiters[w]
 	gen := wr.Gen

@@ -2,17 +2,14 @@
 // server: the clients, their waiters, the network, the mailboxes and the clock. Packages fair and
 // permits add a server each, and say what is wrong with a state.
 //
-// What it models: a waiter asks the server for the lock. If it is refused, its client subscribes to
-// a mailbox, and the waiter asks for a place in the queue. From then on the client polls the queue
-// for all its waiters, and messages tell it of grants. A network loses, delays and reorders
-// requests, mailboxes break, processes stand still or die, and what an aborted attempt may have
-// left at the server is released in the background. Time goes in ticks, for all clocks alike; what
-// is granted is trusted for a tick less. A grant that a message tells of counts from the moment of
-// the grant.
+// What it models: a waiter asks the server for the lock. If it is refused, its client subscribes to a mailbox, and the waiter
+// asks for a place in the queue. From then on the client polls the queue for all its waiters, and messages tell it of grants. A
+// network loses, delays and reorders requests, mailboxes break, processes stand still or die, and what an aborted attempt may
+// have left at the server is released in the background. Time goes in ticks, for all clocks alike; what is granted is trusted
+// for a tick less. A grant that a message tells of counts from the moment of the grant.
 //
-// The fields of Bounds limit how much of each there is. Left out: clocks that go at different
-// speeds. A request that is not late travels in no time, because its sender does nothing that
-// depends on its being on the way.
+// The fields of Bounds limit how much of each there is. Left out: clocks that go at different speeds. A request that is not
+// late travels in no time, because its sender does nothing that depends on its being on the way.
 package line
 
 import (
@@ -62,8 +59,7 @@ const (
 	Own          // a model's own defences begin here
 )
 
-// Bounds are how much of everything there is in a scenario, and the rules in which the kinds of
-// locks differ.
+// Bounds are how much of everything there is in a scenario, and the rules in which the kinds of locks differ.
 type Bounds struct {
 	Clients, Waiters    uint8  // default: as many as there are homes and wishes
 	Harmed              uint8  // how many of the clients meet faults, leave, stand still and die
@@ -84,8 +80,7 @@ type Bounds struct {
 	Together  [MaxWaiters]bool // may ask for its first place together with others of its client
 }
 
-// Pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
-// all states.
+// Pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see all states.
 func (b Bounds) Pair() Bounds {
 	b.Home, b.Wishes = Owners{0, 1}, Owners{1, 1}
 	return b
@@ -124,8 +119,7 @@ type Answer struct {
 // Excess is a reply that the lock has not so many permits.
 const Excess = fidelity.Excess
 
-// Server is what a model adds to the line. All methods work on the state that a step is about to
-// reach.
+// Server is what a model adds to the line. All methods work on the state that a step is about to reach.
 type Server interface {
 	// Execute runs the script of a request. It posts the messages that the script sends.
 	Execute(r Request) Answer
@@ -267,9 +261,8 @@ type Exploration[S comparable] struct {
 	out      *model.Steps[S]
 }
 
-// Explore explores a model within some bounds. It also looks whether all who wait can be served from
-// everywhere, and all can come to rest: by messages, polls, answers, unlocks and time, without a
-// fault, a renewal or a new wish.
+// Explore explores a model within some bounds. It also looks whether all who wait can be served from everywhere, and all can
+// come to rest: by messages, polls, answers, unlocks and time, without a fault, a renewal or a new wish.
 func (e *Exploration[S]) Explore(m Model[S], in Bounds, off model.Defence, only error) (model.Report, error) {
 	e.Line = Line{Bounds: in.within(), Off: off, Only: only, server: m, whole: e}
 	e.from, _ = m.Parts(&e.From)
@@ -376,9 +369,8 @@ func (h *History) Execute(c *Command) (got lua.Reply, branch string) {
 	return got, c.What + " " + strconv.Itoa(int(c.Status))
 }
 
-// hear compares the messages that a script sent with those of the model: "<number of the owner>
-// <token> <time of the grant, us> <claim, ms>" and something behind that, or dashes where there cannot
-// be a grant.
+// hear compares the messages that a script sent with those of the model: "<number of the owner> <token> <time of the grant, us>
+// <claim, ms>" and something behind that, or dashes where there cannot be a grant.
 func (h *History) hear(c *Command) {
 	heard := h.Heard()
 	if len(heard) != len(c.Mail)+len(c.Others) {

@@ -198,8 +198,7 @@ func (l *Line) unsubscribe(c uint8) {
 	model.Change(l.to.Mail[:], func(m Mail) (Mail, bool) { return m, l.Of(m.Owner) != c })
 }
 
-// polls is a look at the queue. It is one step: a late answer to it would only wake somebody for
-// nothing.
+// polls is a look at the queue. It is one step: a late answer to it would only wake somebody for nothing.
 func (l *Line) polls(c uint8) {
 	if !l.from.Due.Has(c) || l.Off.Has(PollAtAll) {
 		return
@@ -283,8 +282,7 @@ func (l *Line) busy(c uint8) bool {
 	return false
 }
 
-// crash ends a process with all that it does in the background. asking: its requests may still
-// arrive.
+// crash ends a process with all that it does in the background. asking: its requests may still arrive.
 func (l *Line) crash(c uint8, asking bool) {
 	n := l.Begin()
 	n.Crashes--

@@ -30,8 +30,7 @@ func OwnerID(w, gen uint8) uint8 { return w*gens + gen + 1 }
 // WaiterOf tells whose an owner id is.
 func WaiterOf(id uint8) (w, gen uint8) { return (id - 1) / gens, (id - 1) % gens }
 
-// State is what the clients know and do, and what is under way. A model's state consists of this
-// and of what is at the server.
+// State is what the clients know and do, and what is under way. A model's state consists of this and of what is at the server.
 type State struct {
 	Waiters [MaxWaiters]Waiter
 	Net     [maxRequests]Request // in order, so that bags that are equal are equal
@@ -61,8 +60,7 @@ const (
 	Has            // holds the lock, or so it believes
 )
 
-// Waiter is one that acquires the lock. All times are ticks that are left; they are counted from
-// the moment that is safe.
+// Waiter is one that acquires the lock. All times are ticks that are left; they are counted from the moment that is safe.
 type Waiter struct {
 	Mode    uint8
 	Gen     uint8 // number of its owner id
@@ -163,8 +161,7 @@ func (r Request) Frees() bool { return r.Kind == Release || r.Kind == Undoer }
 // Own reports whether a request is about what an owner has.
 func (r Request) Own(owner uint8) bool { return r.ID == owner && r.Kind <= Undoer }
 
-// Mail is a message that has not arrived: it tells of a grant, or that the lock cannot be granted.
-// Zero: none.
+// Mail is a message that has not arrived: it tells of a grant, or that the lock cannot be granted. Zero: none.
 type Mail struct {
 	Owner, Token uint8 // token 0: no grant is possible
 	Left         uint8 // for how long it can be trusted
@@ -252,8 +249,7 @@ func (e *Terms) Client(owner uint8) uint8 {
 	return e.Home[w]
 }
 
-// Place is an entry of the queue at the server: an owner, and for how many ticks its place counts.
-// Zero: none.
+// Place is an entry of the queue at the server: an owner, and for how many ticks its place counts. Zero: none.
 type Place struct {
 	Owner, Left uint8
 	Stale       bool // permits: its client let a claim end, and has not been heard of since
@@ -287,16 +283,14 @@ func (q *Queue) Head() uint8 {
 	return q[0].Owner
 }
 
-// Add gives an owner the last place. Whoever has no room within the bounds is left out; the
-// scenarios have room enough.
+// Add gives an owner the last place. Whoever has no room within the bounds is left out; the scenarios have room enough.
 func (q *Queue) Add(owner, left uint8) {
 	if n := len(model.Under(q[:])); n < len(q) {
 		q[n] = Place{Owner: owner, Left: left}
 	}
 }
 
-// Over reports whether the queue's keys may end by themselves: no place in it counts any more. When
-// they do is long after.
+// Over reports whether the queue's keys may end by themselves: no place in it counts any more. When they do is long after.
 func (q *Queue) Over() bool {
 	for i := range q {
 		if q[i].Left > 0 {

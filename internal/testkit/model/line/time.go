@@ -63,8 +63,7 @@ func (l *Line) JudgeDeadlines() {
 	}
 }
 
-// CheckQueue checks the queue of a state, where has reports whether an owner has what it could wait
-// for.
+// CheckQueue checks the queue of a state, where has reports whether an owner has what it could wait for.
 func (l *Line) CheckQueue(b *model.Broken, s *State, q *Queue, has func(owner uint8) bool) {
 	for i, p := range model.Under(q[:]) {
 		b.If(q.At(p.Owner) < i, ErrTwice)
@@ -176,8 +175,7 @@ func (l *Line) mailTick() {
 	}
 }
 
-// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes
-// on.
+// waiterTick ends what is trusted no more. A process that stands still finds that out when it goes on.
 func (l *Line) waiterTick(w uint8) {
 	wr := &l.to.Waiters[w]
 	model.Less(&wr.Lasts)
@@ -206,8 +204,7 @@ func (l *Line) netTick() {
 	})
 }
 
-// forget takes out messages of grants that nobody will look at, so that they do not make more
-// states.
+// forget takes out messages of grants that nobody will look at, so that they do not make more states.
 func (l *Line) forget() {
 	again := !l.NewOwners || l.Off.Has(FreshOwner) // an owner id is used for what its waiter wants next
 	model.Change(l.to.Mail[:], func(m Mail) (Mail, bool) {

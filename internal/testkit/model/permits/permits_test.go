@@ -27,8 +27,7 @@ type semaphore struct {
 	takes        uint8 // of a permit by a client of Redisson
 }
 
-// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see
-// all states.
+// pair leaves two waiters of a scenario, each of a client of its own, for controls that have to see all states.
 func pair(s scenario) scenario {
 	s.In.Bounds = s.In.Pair()
 	return s
@@ -115,8 +114,7 @@ func (m *exploration) judge(before *keys, r line.Request, a *answer) {
 	m.settle()
 }
 
-// settle counts permits: what is free and what is out are all, and those that are too many come back
-// first.
+// settle counts permits: what is free and what is out are all, and those that are too many come back first.
 func (m *exploration) settle() {
 	s := &m.To
 	s.Wrong.If(s.counted && s.all() < s.total, errLost)
@@ -149,8 +147,7 @@ func (m *exploration) judgeOthers(before *keys, r line.Request) {
 	}
 }
 
-// judgeFree: the first who waits and can be told has not enough. Who is told again what it has hands
-// out nothing.
+// judgeFree: the first who waits and can be told has not enough. Who is told again what it has hands out nothing.
 func (m *exploration) judgeFree(before *keys, r line.Request, a *answer) {
 	s := &m.To
 	if a.status == line.Excess || r.Asks() && before.has(r.ID) {
@@ -165,8 +162,7 @@ func (m *exploration) judgeFree(before *keys, r line.Request, a *answer) {
 	}
 }
 
-// judgePlaces: those lose their places that leave, that want too many, or that are granted theirs, for
-// the first time or again.
+// judgePlaces: those lose their places that leave, that want too many, or that are granted theirs, for the first time or again.
 func (m *exploration) judgePlaces(before *keys, r line.Request, a *answer) {
 	s := &m.To
 	m.JudgePlaces(&before.Queue, func(owner uint8) bool {
@@ -175,8 +171,7 @@ func (m *exploration) judgePlaces(before *keys, r line.Request, a *answer) {
 	})
 }
 
-// Check says what is wrong with a state. Where the server's data may be lost there is a promise about
-// tokens and waiting alone.
+// Check says what is wrong with a state. Where the server's data may be lost there is a promise about tokens and waiting alone.
 func (m *exploration) Check(s *state) error {
 	b, trusted := s.Wrong, int8(0)
 	for w := range m.Waiters {

@@ -6,9 +6,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// keys are what a semaphore is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestPermitsModelIsLikeTheScripts runs both side by
-// side.
+// keys are what a semaphore is at the server, with time in ticks: the server half of the model. Its methods say in Go what the
+// scripts say in Lua; TestPermitsModelIsLikeTheScripts runs both side by side.
 type keys struct {
 	line.Store
 	counted bool // the server knows how many permits are free
@@ -142,8 +141,7 @@ func (k *keys) sweep(e *terms) {
 	k.tidy()
 }
 
-// lapse notes that a client let a claim end: those of its places count for nothing that were there
-// before.
+// lapse notes that a client let a claim end: those of its places count for nothing that were there before.
 func (k *keys) lapse(e *terms, c uint8) {
 	for i := range model.Under(k.Queue[:]) {
 		if p := &k.Queue[i]; e.Client(p.Owner) == c && e.fresh&(1<<p.Owner) == 0 {

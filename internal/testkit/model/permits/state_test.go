@@ -132,8 +132,7 @@ func (m *exploration) done(before *keys, r line.Request, a *answer) line.Answer 
 	return line.Answer{Status: a.status, Token: a.token, Missing: a.missing, Given: a.given}
 }
 
-// Others are the steps of those who are no waiters: who sets the number of permits, and a client of
-// Redisson.
+// Others are the steps of those who are no waiters: who sets the number of permits, and a client of Redisson.
 func (m *exploration) Others() {
 	for permits := m.in.fewest; permits <= m.in.most && m.From.sets > 0; permits++ {
 		if permits != m.From.total {

@@ -66,8 +66,7 @@ func (m *lock) wants(s state, c int, out *steps) {
 	}
 }
 
-// forget ends renewal and trust: the last unlock is about to be sent. A renewal under way is
-// nobody's from here on.
+// forget ends renewal and trust: the last unlock is about to be sent. A renewal under way is nobody's from here on.
 func (m *lock) forget(cl *client) { cl.mode, cl.holds, cl.trust = leaving, 0, 0 }
 
 // calls are the ways of a client's own messages: executed, answered, given up.
@@ -185,8 +184,7 @@ func (m *lock) undone(s *state, c int) {
 	m.beginUndo(s, owner)
 }
 
-// end makes a client idle, and gives it another owner id if something of this one is still on its
-// way.
+// end makes a client idle, and gives it another owner id if something of this one is still on its way.
 func (m *lock) end(s *state, c int, undoing bool) {
 	cl := &s.clients[c]
 	gen := cl.gen

@@ -16,8 +16,7 @@ func (m *lock) execute(s *state, c int, op *call) {
 	s.wrong.If(op.at == server.Denied && s.Owner == owner, model.ErrItself)
 }
 
-// run executes a request, and notes what it did to whom: whatever a client believes, these things
-// must not happen.
+// run executes a request, and notes what it did to whom: whatever a client believes, these things must not happen.
 func (m *lock) run(s *state, r message, straggler bool) (a server.Answer) {
 	before := s.Keys
 	switch r.kind {
@@ -78,8 +77,7 @@ func (m *lock) keep(s *state, r message) {
 	}
 }
 
-// work does something in the background. It has room of its own, else a message that is late would
-// keep time from passing.
+// work does something in the background. It has room of its own, else a message that is late would keep time from passing.
 func (m *lock) work(s *state, r message) {
 	if !model.Put(s.net[:], r) {
 		s.full.Cut(&m.cut)
@@ -117,8 +115,7 @@ func (m *lock) network(s state, out *steps) {
 	}
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
-// and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
 const undoPause = 3
 
 func (m *lock) beginUndo(s *state, owner uint8) {
@@ -134,8 +131,7 @@ func (m *lock) undoStep(s *state, r message) {
 	}
 }
 
-// lateAnswer is an acquire that runs after its caller has left. Its answer comes at once: nothing
-// waits in between.
+// lateAnswer is an acquire that runs after its caller has left. Its answer comes at once: nothing waits in between.
 func (m *lock) lateAnswer(s *state, r message) {
 	if a := m.run(s, r, false); a.Status == lua.Done || r.again {
 		m.beginUndo(s, r.id)
@@ -231,8 +227,7 @@ func (c *call) ages() bool {
 		c.kind == renewal)
 }
 
-// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
-// pauses of undos.
+// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the pauses of undos.
 func (m *lock) netTick(s *state) {
 	model.Change(s.net[:], func(r message) (message, bool) {
 		switch {

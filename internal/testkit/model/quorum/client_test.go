@@ -78,8 +78,7 @@ func (m *voting) stand(s *state, c int) {
 	m.askAll(s, c)
 }
 
-// askAll begins a round: all masters are asked. Where an earlier request has no answer yet, this
-// one follows it.
+// askAll begins a round: all masters are asked. Where an earlier request has no answer yet, this one follows it.
 func (m *voting) askAll(s *state, c int) {
 	for i := range m.voters {
 		b := &s.voters[i].ballots[c]

@@ -5,9 +5,8 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
 
-// What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from
-// now on, less than 0 if they are past. Where two events are in one tick, what ends there ends
-// after what begins.
+// What a holder makes of masters that forgot it: the rule of ballot_gap.go. Times are ticks from now on, less than 0 if they
+// are past. Where two events are in one tick, what ends there ends after what begins.
 
 // gapAt is what a holder knows of one master. It is kept where there is a watchdog.
 type gapAt struct {
@@ -102,9 +101,8 @@ func (m *voting) begin(s *state, c int) {
 	}
 }
 
-// overtaken reports whether a majority may have granted the lock to another at one moment. Gaps
-// that go on at those of whom more will be known are left out, if told so: others hold it there, or
-// there is no answer yet.
+// overtaken reports whether a majority may have granted the lock to another at one moment. Gaps that go on at those of whom
+// more will be known are left out, if told so: others hold it there, or there is no answer yet.
 func (m *voting) overtaken(s *state, c int, leaveOut, final bool) bool {
 	if !m.gaps(c) {
 		return false
@@ -172,8 +170,7 @@ func (m *voting) busy(s *state) bool {
 	return false
 }
 
-// gapTick makes all moments older by a tick, and forgets gaps that are over and were before all
-// that may still be a gap.
+// gapTick makes all moments older by a tick, and forgets gaps that are over and were before all that may still be a gap.
 func (m *voting) gapTick(s *state, c int) {
 	if mode := s.candidates[c].mode; !m.gaps(c) || mode == idle || mode == leaving {
 		return
@@ -209,10 +206,9 @@ func (m *voting) gapTick(s *state, c int) {
 	}
 }
 
-// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash
-// is deleted, or the clock is set forward and it expires, which is the same; or all keys are
-// deleted. While A's first vote is still under way to the master the latter is not protected: see
-// TestVoteModelNotProtected.
+// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash is deleted, or the clock is
+// set forward and it expires, which is the same; or all keys are deleted. While A's first vote is still under way to the master
+// the latter is not protected: see TestVoteModelNotProtected.
 func (m *voting) forgetsKeys(s state, i int, out *steps) {
 	if s.candidates[0].mode != holding || !model.Spend(&s.forgets) {
 		return
@@ -228,10 +224,9 @@ func (m *voting) forgetsKeys(s state, i int, out *steps) {
 	}
 }
 
-// What a client makes of masters that were started less than a lease ago. The strict rule is that
-// they do not count. The one that the library has lets a set of masters vote that were started
-// together, so that nobody has to wait for a lease when they are new: see master.Run.Doubt, and
-// young and contested of its elections.
+// What a client makes of masters that were started less than a lease ago. The strict rule is that they do not count. The one
+// that the library has lets a set of masters vote that were started together, so that nobody has to wait for a lease when they
+// are new: see master.Run.Doubt, and young and contested of its elections.
 
 // look is what a client knows once it has asked for the master's process.
 func (b *ballot) look() {
@@ -243,8 +238,7 @@ func (b *ballot) look() {
 	}
 }
 
-// believes reports whether a master that granted the lock cannot have forgotten an earlier grant,
-// or is taken for a new one.
+// believes reports whether a master that granted the lock cannot have forgotten an earlier grant, or is taken for a new one.
 func (m *voting) believes(s *state, v *voter, c int) bool {
 	if v.age >= m.lease || m.off.Has(restarts) {
 		return true
@@ -284,9 +278,8 @@ func (m *voting) young(s *state, c int) bool {
 	return false
 }
 
-// contested reports whether another owner would have a majority with the vote of one more master,
-// which may have forgotten it. (In the library it has not if it knows the very token of that owner.
-// The model makes no such exception.)
+// contested reports whether another owner would have a majority with the vote of one more master, which may have forgotten it.
+// (In the library it has not if it knows the very token of that owner. The model makes no such exception.)
 func (m *voting) contested(s *state, c int) bool {
 	most, answered := 0, m.count(s, c, yes)+m.count(s, c, no)
 	for i := range m.voters {

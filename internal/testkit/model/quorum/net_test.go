@@ -218,8 +218,7 @@ func (m *voting) ends(s *state, i int, l letter) {
 	}
 }
 
-// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives,
-// and another release.
+// Steps of an undo: two releases, one after the other, a pause that is longer than a message lives, and another release.
 const undoPause = 3
 
 // undoes is a step of an undo.
@@ -231,9 +230,8 @@ func (m *voting) undoes(s *state, i int, l letter) {
 	}
 }
 
-// restarts are masters that come back without their data. Requests that were under way may come to
-// the new process. Where keys are deleted too, a master is started anew that holds the lock for A,
-// for that is what A makes of it; or that never did.
+// restarts are masters that come back without their data. Requests that were under way may come to the new process. Where keys
+// are deleted too, a master is started anew that holds the lock for A, for that is what A makes of it; or that never did.
 func (m *voting) restarts(s state, i int, out *steps) {
 	v := &s.voters[i]
 	if a := &v.ballots[0]; s.losses == 0 || m.gaps(0) &&
@@ -296,9 +294,8 @@ func (m *voting) time(s state, out *steps) {
 	out.Quiet(0, "time passes", s)
 }
 
-// netTick ends the lives of stragglers where they have one, and the pauses of undos. Only votes
-// live on: the last release of an undo comes when they are too late. As what refuses itself changes
-// nothing, they are kept where they do not.
+// netTick ends the lives of stragglers where they have one, and the pauses of undos. Only votes live on: the last release of an
+// undo comes when they are too late. As what refuses itself changes nothing, they are kept where they do not.
 func (m *voting) netTick(s *state, i int) {
 	v := &s.voters[i]
 	old := v.net

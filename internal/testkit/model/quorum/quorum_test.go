@@ -13,10 +13,9 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 // voting is the model within bounds. What goes wrong with answers happens to client A; B is who is harmed.
 //
-// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease,
-// counted from the sending. Client and masters are always scheduled. All masters are asked at once:
-// that one is asked first where many want the lock makes fewer interleavings, not others. Nor is
-// the order in which answers come to one that is not slow more than that of their executions.
+// Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease, counted from the sending. Client
+// and masters are always scheduled. All masters are asked at once: that one is asked first where many want the lock makes fewer
+// interleavings, not others. Nor is the order in which answers come to one that is not slow more than that of their executions.
 type voting struct {
 	voters   int               // default 3
 	lease    uint8             // ticks
@@ -185,10 +184,9 @@ func TestVoteModelNotProtected(t *testing.T) {
 // What must never be, beside what package model lists.
 var errVisited = model.Must.Never("a hold is renewed that another owner had meanwhile")
 
-// check is what is wrong with a state. Where keys are deleted at a majority, two may hold the lock until
-// the first one hears of it: what is promised then is that it does. That nothing is left is promised for
-// a network whose other messages than votes live for less than the pause in an undo, and for processes
-// that do not die.
+// check is what is wrong with a state. Where keys are deleted at a majority, two may hold the lock until the first one hears of
+// it: what is promised then is that it does. That nothing is left is promised for a network whose other messages than votes
+// live for less than the pause in an undo, and for processes that do not die.
 func (m *voting) check(s *state) error {
 	broken := s.wrong
 	broken.If(m.forgets == 0 && s.candidates[0].mode == holding && s.candidates[1].mode == holding, model.ErrTwo)

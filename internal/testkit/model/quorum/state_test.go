@@ -138,8 +138,7 @@ type candidate struct {
 	round bool  // a renewal is under way
 
 	before uint8 // the greatest token that the masters knew which made it the holder
-	// since it holds the lock another one got it: 1, and one more for each renewal that is asked
-	// for since then
+	// since it holds the lock another one got it: 1, and one more for each renewal that is asked for since then
 	visited uint8
 }
 
@@ -159,8 +158,7 @@ type state struct {
 
 type steps = model.Steps[state]
 
-// ownerID is the name of an owner. Gens that nobody has heard of any more are used again: names are
-// only ever compared.
+// ownerID is the name of an owner. Gens that nobody has heard of any more are used again: names are only ever compared.
 func ownerID(c int, gen uint8) uint8 { return uint8(c)*gens + gen + 1 } //nolint:gosec // few
 
 // used reports whether anything has that owner's name.

@@ -28,8 +28,7 @@ var (
 	errPlace    = model.Must.Never("a place is kept for nobody, and nothing is on its way that would withdraw it")
 )
 
-// judgeRead judges the answer to an attempt to read. An attempt that is late may not have the ticket
-// of its client.
+// judgeRead judges the answer to an attempt to read. An attempt that is late may not have the ticket of its client.
 func (m *rwlock) judgeRead(s *state, before *server, r message, a answer) {
 	cl := &s.clients[clientOf(r.id)]
 	asker := cl.id == r.id && cl.ticket == r.count
@@ -119,8 +118,7 @@ func (m *rwlock) judgeTold(s *state, before *server) {
 	}
 }
 
-// check is what is wrong with a state. Where keys are lost there is a promise about the tokens of writes
-// alone.
+// check is what is wrong with a state. Where keys are lost there is a promise about the tokens of writes alone.
 func (m *rwlock) check(s *state) error {
 	broken := s.wrong
 	if m.losses > 0 {
@@ -171,8 +169,7 @@ func (m *rwlock) checkHolds(s *state, broken *model.Broken) {
 	}
 }
 
-// checkSleep: nobody sleeps for long who would be granted the lock. Who was told of a place looks
-// when that has ended.
+// checkSleep: nobody sleeps for long who would be granted the lock. Who was told of a place looks when that has ended.
 func (m *rwlock) checkSleep(s *state, broken *model.Broken) {
 	for c := range m.clients {
 		cl := &s.clients[c]
@@ -270,8 +267,7 @@ func TestReadWriteModelControls(t *testing.T) {
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// rwlock is the model within bounds. Its network loses, delays and reorders what was sent on different
-// connections.
+// rwlock is the model within bounds. Its network loses, delays and reorders what was sent on different connections.
 //
 // Time goes in ticks, for all clocks alike; a hold is trusted for a tick less than its lease.
 // Processes are always scheduled: a client notices in the same tick that its trust is over.
@@ -312,9 +308,8 @@ func (m *rwlock) start() state {
 	return s
 }
 
-// explore also looks whether everybody who waits can be granted the lock from everywhere, and all
-// can come to rest: by answers and messages, attempts, unlocks and time, without a fault, a renewal
-// or a new wish.
+// explore also looks whether everybody who waits can be granted the lock from everywhere, and all can come to rest: by answers
+// and messages, attempts, unlocks and time, without a fault, a renewal or a new wish.
 func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
 	m = bounded(m)
 	m.off, m.only = off, only

@@ -16,8 +16,7 @@ func (m *rwlock) lease(c int, long bool) uint8 {
 // by is the letter of a hold in labels: a small one if it reads.
 func by(c int, side uint8) int { return [sides]int{'A', 'a'}[side] + c }
 
-// holds are what the user of a client may do with a hold. While it waits for the other side it does
-// nothing.
+// holds are what the user of a client may do with a hold. While it waits for the other side it does nothing.
 func (m *rwlock) holds(s state, c int, side uint8, out *steps) {
 	cl := &s.clients[c]
 	h := &cl.held[side]
@@ -261,8 +260,7 @@ func (m *rwlock) answered(s *state, c int, a answer) {
 	cl.asked = true
 }
 
-// looks is after how long a writer looks that waits, at the latest: a third of the time for which
-// its place counts.
+// looks is after how long a writer looks that waits, at the latest: a third of the time for which its place counts.
 func (m *rwlock) looks() uint8 { return max(m.place/3, 1) }
 
 // take begins a hold.
@@ -314,8 +312,7 @@ func (m *rwlock) beginUndo(s *state, side, id uint8, stray bool) {
 	}
 }
 
-// listens is the subscription of a client that waits. Its confirmation is a reason to ask once
-// more.
+// listens is the subscription of a client that waits. Its confirmation is a reason to ask once more.
 func (m *rwlock) listens(s state, c int, out *steps) {
 	cl := &s.clients[c]
 	if cl.id == 0 || !cl.asked || cl.granted != 0 {

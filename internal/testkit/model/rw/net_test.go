@@ -141,8 +141,7 @@ func (s *state) expects(id uint8) bool {
 	return model.Count(s.net[:], func(r message) bool { return r.id == id && r.ask() }) > 0
 }
 
-// lateAnswer is an attempt that runs after its caller has left. Its answer comes at once: nothing
-// waits in between.
+// lateAnswer is an attempt that runs after its caller has left. Its answer comes at once: nothing waits in between.
 func (m *rwlock) lateAnswer(s state, i int, r message, out *steps) {
 	c, side := clientOf(r.id), write
 	if r.kind == lateRead {
@@ -282,8 +281,7 @@ func (m *rwlock) clientTick(s *state, c int) {
 	}
 }
 
-// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the
-// pauses of undos.
+// netTick makes what is late aged, ends the lives of other stragglers where they have one, and the pauses of undos.
 func (m *rwlock) netTick(s *state) {
 	model.Change(s.net[:], func(r message) (message, bool) {
 		switch {

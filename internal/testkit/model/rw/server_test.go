@@ -118,8 +118,7 @@ func (k *server) taken(off model.Defence) uint8 {
 	return k.ttl
 }
 
-// read is rw_read.lua. ticket is 0, or 1 and the ticket.
-// beside is the name by which the owner writes; 0: it does not.
+// read is rw_read.lua. ticket is 0, or 1 and the ticket. beside is the name by which the owner writes; 0: it does not.
 func (k *server) read(off model.Defence, id, lease, ticket, beside uint8) answer {
 	k.settle(off)
 	reads, writes := k.reads(id), k.writes(id)

@@ -1,6 +1,5 @@
-// Package server is the server half that the models plain, handoff, keep and quorum share: a lock at one
-// server. It says in Go what acquire.lua, pass.lua, recount.lua, release.lua, renew.lua and vote.lua say
-// in Lua. Its tests run both side by side.
+// Package server is the server half that the models plain, handoff, keep and quorum share: a lock at one server. It says in Go
+// what acquire.lua, pass.lua, recount.lua, release.lua, renew.lua and vote.lua say in Lua. Its tests run both side by side.
 //
 // Left out: head starts, fields of Redisson's, and keys of another type.
 package server
