@@ -291,7 +291,7 @@ func (p *process) kill() {
 	select {
 	case <-p.exited:
 	default:
-		_ = p.cmd.Process.Kill() // fails only when it is gone already
+		_ = killAll(p.cmd.Process) // fails only when it is gone already
 		<-p.exited
 	}
 	_ = p.log.Close()
