@@ -226,6 +226,46 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 	twoInside(t, h, rival)
 }
 
+// TestRolledBackQueue: a failover brings back a queue whose waiters have been served since. Their client listens, and knows
+// none of them any more. The first live waiter is granted the lock when the old holder's lease has ended and one claim is
+// over, and not a claim for each of them later.
+func TestRolledBackQueue(t *testing.T) {
+	const gone, lease, claim = 20, 2 * time.Second, 2 * time.Second
+	top := redistest.StartReplicated(t, 1)
+	client := func() *holdfast.Client { return newClient(t, top.Client(t), &holdfast.Options{Lease: lease}) }
+	crowd, live := client(), client()
+	h := kindtest.Lock(t, fairlock.New(client(), "rolled back"))
+	var served sync.WaitGroup
+	for range gone {
+		served.Go(func() {
+			h, err := fairlock.New(crowd, "rolled back").Lock(t.Context())
+			if err == nil {
+				err = h.Unlock(t.Context())
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	queued := func() int64 { return top.Primary().Command(t, "LLEN", "redisson_lock_queue:{rolled back}").(int64) }
+	kindtest.Eventually(t, "all wait", func() bool { return queued() == gone })
+	top.AwaitReplicas(t.Context(), t)
+	replica := top.Replicas()[0]
+	top.Detach(t, replica)
+	kindtest.Unlock(t, h)
+	served.Wait()
+	top.Primary().Kill()
+	top.Promote(t, replica)
+	require.EqualValues(t, gone, queued())
+	start := time.Now()
+	h, err := fairlock.New(live, "rolled back").Lock(t.Context(), holdfast.Wait(2*gone*claim))
+	require.NoError(t, err)
+	took := time.Since(start)
+	t.Logf("granted after %v", took)
+	require.Less(t, took, gone*claim/2) // lease and claim are 4 s, and this is 20
+	kindtest.Unlock(t, h)
+}
+
 // TestReplicasWithTheRule: what it takes more than the rule, and what is said without.
 func TestReplicasWithTheRule(t *testing.T) {
 	level.ForAll(t)

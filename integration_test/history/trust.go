@@ -81,8 +81,11 @@ func refusedFor(text string) bool {
 	return strings.Contains(text, "WRONGTYPE") || IsTooMany(text)
 }
 
-// IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for.
-func IsTooMany(text string) bool { return strings.Contains(text, "raise their number with SetPermits") }
+// IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for: to people, or as the server
+// does, which is what hooks see.
+func IsTooMany(text string) bool {
+	return strings.Contains(text, "raise their number with SetPermits") || strings.Contains(text, "permits were asked for")
+}
 
 // closedUnder reports whether the client was closed before an operation had its answer. What had failed before that may follow.
 func closedUnder(text string) bool { return strings.Contains(text, "outcome unknown: client closed") }
