@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"sync"
@@ -241,7 +242,9 @@ func redials(s *subject) (harm error) {
 		Receive(s, op.what+": it is refused", dial.refused)
 		cancel()
 		err := Receive(s, op.what+": it returns", done)
-		if !errors.Is(err, holdfast.ErrUnavailable) || !errors.Is(err, syscall.ECONNREFUSED) {
+		// A command may have gone out by a connection whose end go-redis had not seen yet.
+		told := errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)
+		if !errors.Is(err, holdfast.ErrUnavailable) || !told {
 			harm = errors.Join(harm, fmt.Errorf("%s: %w", op.what, err))
 		}
 	}
