@@ -307,24 +307,33 @@ func TestWaitBoundsTheWhole(t *testing.T) {
 }
 
 // crossing has two processes take a and b, given in both orders with a third member in between that is taken until both wait.
-// nest is what each process makes of its members, within is how long each waits at most.
-func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker, within time.Duration) []error {
+// nest is what each process makes of its members. Without the defence both leave when each waits for the other.
+func crossing(t *testing.T, nest func(locks []holdfast.Locker) holdfast.Locker) []error {
 	other, rdb := shared(t)
 	ctx, n := t.Context(), names(t, "abxy")
+	waiting, leave := context.WithCancel(ctx)
+	defer leave()
 	x, y := lock(ctx, t, rlock.New(other, n[2])), lock(ctx, t, rlock.New(other, n[3]))
 	one, _ := shared(t)
 	two, _ := shared(t)
-	first := begin(ctx, t, nest(plain(one, n[0], n[2], n[1])).Lock, holdfast.Wait(within))
+	first := begin(waiting, t, nest(plain(one, n[0], n[2], n[1])).Lock)
 	listened(t, rdb, n[2])
-	second := begin(ctx, t, nest(plain(two, n[1], n[3], n[0])).Lock, holdfast.Wait(within))
-	eventually(t, "the second waits", func() bool {
-		waiting := int64(0)
-		for _, name := range n {
-			waiting += kindtest.Listeners(ctx, rdb, channelOf(name))
+	second := begin(waiting, t, nest(plain(two, n[1], n[3], n[0])).Lock)
+	listen := func(names []string, enough int64) func() bool {
+		return func() bool {
+			count := int64(0)
+			for _, name := range names {
+				count += kindtest.Listeners(ctx, rdb, channelOf(name))
+			}
+			return count == enough
 		}
-		return waiting == 2
-	})
+	}
+	eventually(t, "the second waits", listen(n, 2))
 	unlock(t, x, y)
+	if defence.OneOrder.Off() {
+		eventually(t, "each waits for what the other has", listen(n[:2], 2))
+		leave()
+	}
 	var failed []error
 	for both := []*kindtest.Pending{first, second}; len(both) > 0; {
 		i := kindtest.First(t, both...)
@@ -356,17 +365,17 @@ var nestings = map[string]func(locks []holdfast.Locker) holdfast.Locker{
 // TestTwoOrders: two processes give the same locks in two orders, and none waits for the other.
 func TestTwoOrders(t *testing.T) {
 	for name, nest := range nestings {
-		t.Run(name, func(t *testing.T) { require.Empty(t, crossing(t, nest, patience)) })
+		t.Run(name, func(t *testing.T) { require.Empty(t, crossing(t, nest)) })
 	}
 }
 
 // The control: taken in the order in which they are given, each process holds what the other one
-// waits for, until the time is over.
+// waits for.
 func TestTwoOrdersControl(t *testing.T) {
 	t.Cleanup(defence.OneOrder.Without(t))
 	for name, nest := range nestings {
 		t.Run(name, func(t *testing.T) {
-			failed := crossing(t, nest, time.Second)
+			failed := crossing(t, nest)
 			require.NotEmpty(t, failed)
 			require.ErrorIs(t, failed[0], holdfast.ErrNotAcquired)
 		})
