@@ -45,8 +45,13 @@ type viewer struct {
 }
 
 func served(t *testing.T, page *holdfastweb.Handler) *httptest.Server {
+	return servedWithin(t, page, time.Second)
+}
+
+// servedWithin has somebody's server serve a page, which bounds the time of an answer; a stream must outlive that.
+func servedWithin(t *testing.T, page *holdfastweb.Handler, writeTimeout time.Duration) *httptest.Server {
 	srv := httptest.NewUnstartedServer(page)
-	srv.Config.WriteTimeout = time.Second // of somebody's server: a stream must outlive it
+	srv.Config.WriteTimeout = writeTimeout
 	srv.Start()
 	t.Cleanup(func() { page.Close(); srv.Close() })
 	return srv

@@ -143,7 +143,7 @@ func TestRunNotAcquired(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	h := hold(t, srv)
-	for _, wait := range []string{"0", "50ms"} {
+	for _, wait := range []string{"0", "1s"} {
 		p := command(t, srv, "run", "--name", t.Name(), "--wait", wait, "--", "echo", "ran")
 		require.Equal(t, exitNotHeld, p.end())
 		require.Empty(t, p.stdout.String())
