@@ -29,7 +29,6 @@
 //
 // A list is not of one moment. The page does not see a lock that was taken and released between two
 // looks. It cannot show which callers wait for a plain lock, only how many connections listen.
-// Of a replica the page says so: a replica does not know who listens, and ends no hold. It asks for that
-// by ROLE, and takes a server that refuses ROLE for a master. Package inspect says what else the page
-// cannot know.
+// Of a replica the page says so: a replica does not know who listens, and ends no hold. Package inspect
+// says what else the page cannot know.
 package holdfastweb

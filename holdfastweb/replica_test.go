@@ -15,13 +15,14 @@ import (
 
 // TestReplica: clients listen at the master, so the page of a replica says that it does not know who listens. It reports no
 // dead queue, and offers no end of a hold, which the replica would refuse. The master is the control: of the same keys without
-// listeners its page does both.
+// listeners its page does both. Who looks needs no permission for that.
 func TestReplica(t *testing.T) {
 	master, replica := redistest.Start(t), redistest.Start(t)
 	host, port, err := net.SplitHostPort(master.Addr())
 	require.NoError(t, err)
 	replica.Command(t, "REPLICAOF", host, port)
-	rdb, far := master.Client(t), replica.Client(t)
+	replica.Command(t, "ACL", "SETUSER", "watcher", "on", ">secret", "+@all", "-role", "~*")
+	rdb, far := master.Client(t), replica.Client(t, func(o *redis.Options) { o.Username, o.Password = "watcher", "secret" })
 	held(t, rdb, "fairy")
 	k := keys.For("fairy")
 	const waiter = "11111111-2222-4333-8444-555555555555:h2"

@@ -5,22 +5,19 @@ import (
 	"slices"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/holdfast-go/holdfast/internal/master"
 )
 
 // IsReplica asks a server for its role. Clients listen at the master, so a replica counts no listeners:
 // that nobody listens there says nothing of who is alive. The clients for a Cluster and for Sentinel
-// ask masters. A server that does not tell, or refuses ROLE, is taken for a master.
+// ask masters. A server that does not tell is taken for a master.
 func IsReplica(ctx context.Context, rdb redis.UniversalClient) bool {
 	one, ok := rdb.(*redis.Client)
 	if !ok {
 		return false
 	}
-	reply, err := one.Do(ctx, "role").Slice()
-	if err != nil || len(reply) == 0 {
-		return false
-	}
-	role, _ := reply[0].(string)
-	return role == "slave" || role == "replica"
+	return master.IsReplica(one.Do(ctx, "hello").Val())
 }
 
 // AtReplica returns what a replica knows of a lock: not who listens, and so not that a queue is dead.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/internal/master"
 	"github.com/holdfast-go/holdfast/internal/panics"
 )
 
@@ -180,7 +181,7 @@ func (lookPing) NoRetry() bool { return true }
 var errReplica = errors.New("pubsub: the node is a replica by now")
 
 // checkMaster asks a node of a cluster for its role. It returns errReplica, nil if the node is a master or does
-// not say, and an error of the network. It asks by HELLO and not by ROLE, for which a user needs permission.
+// not say, and an error of the network.
 func (h *Hub) checkMaster(n node) (err error) {
 	defer panics.Into(&err)
 	client, ok := n.(*redis.Client)
@@ -192,23 +193,8 @@ func (h *Hub) checkMaster(n node) (err error) {
 	switch {
 	case err != nil && !isReply(err):
 		return err
-	case roleIn(cmd.Val()) == "replica":
+	case master.IsReplica(cmd.Val()):
 		return errReplica
-	}
-	return nil
-}
-
-// roleIn finds the role in the reply to HELLO, which is a map in RESP3, and a list in RESP2.
-func roleIn(reply any) any {
-	switch reply := reply.(type) {
-	case map[any]any:
-		return reply["role"]
-	case []any:
-		for i := 0; i+1 < len(reply); i += 2 {
-			if reply[i] == "role" {
-				return reply[i+1]
-			}
-		}
 	}
 	return nil
 }
