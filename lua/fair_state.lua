@@ -15,6 +15,6 @@ if not owner then
   return {0, token, waiters}
 end
 if not count then
-  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. owner .. ', and no lock')
+  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. owner .. ', not a lock')
 end
 return {1, owner, count, call('PTTL', name), token, waiters}

@@ -29,7 +29,7 @@ if stays and stays <= 0 then mode = 'read' end
 local known = mode == 'read' or mode == 'write'
 if not known or fields > 1025 then
   return redis.error_reply('HOLDFAST the key ' .. name .. ' is a hash of ' .. fields .. ' fields'
-    .. (known and '' or ' without a mode of ours, and no read-write lock'))
+    .. (known and '' or ' without a mode of ours, not a read-write lock'))
 end
 -- include timeouts
 local reply, hash, looks = {1, mode, call('PTTL', name), token, waiting}, call('HGETALL', name), 0

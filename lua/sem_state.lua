@@ -12,7 +12,7 @@ local name, permits, places = KEYS[1], KEYS[2], KEYS[5]
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local known, out = call('GET', name), call('ZCARD', permits)
 if known and call('GET', KEYS[8]) == 'latch' then
-  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, and no semaphore')
+  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, not a semaphore')
 end
 local free = tonumber(known or ARGV[1] - out)
 if not free then

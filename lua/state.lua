@@ -9,7 +9,7 @@
 local token = redis.call('GET', KEYS[2]) or '0'
 local fields = redis.call('HLEN', KEYS[1])
 if fields > 128 then
-  return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' is a hash of ' .. fields .. ' fields, and no lock')
+  return redis.error_reply('HOLDFAST the key ' .. KEYS[1] .. ' is a hash of ' .. fields .. ' fields, not a lock')
 end
 local hash = redis.call('HGETALL', KEYS[1])
 if not hash[1] then

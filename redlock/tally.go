@@ -150,8 +150,8 @@ func (p *tally) undecided(need int) bool {
 func (p *tally) doubt(whose func(*answer) bool, owner string) {
 	for i := range p.answers {
 		if a := &p.answers[i]; whose(a) {
-			a.counts, a.doubt = false, fmt.Errorf("granted, but it started %v ago and may have forgotten a grant to %s",
-				time.Since(a.run.Since).Round(time.Millisecond), owner)
+			a.counts, a.doubt = false, fmt.Errorf("granted, but it started %s ago and may have forgotten a grant to %s",
+				a.run.Age(), owner)
 		}
 	}
 }

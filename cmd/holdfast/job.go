@@ -106,8 +106,8 @@ func (j *job) halted(by syscall.Signal) (say string, waits bool) {
 		j.signal(syscall.SIGCONT)
 		return "the command goes on: it cannot be suspended while it has the lock", false
 	}
-	return fmt.Sprintf(`the command was stopped by a signal (%v), and keeps the lock. It goes on after "kill -CONT -%d"; `+
-		"SIGTERM to holdfast ends it", by, j.group()), false
+	return fmt.Sprintf(`the command was stopped by a signal (%s), and keeps the lock. It goes on after "kill -CONT -%d"; `+
+		"SIGTERM to holdfast ends it", unix.SignalName(by), j.group()), false
 }
 
 // resume has a command go on that waits for the terminal. It reports whether it could: the terminal is for this process

@@ -40,8 +40,13 @@ func (r *Run) Doubt(lease time.Duration, first time.Time) error {
 	if age >= lease || !r.Follows && r.Since.Sub(first) <= together {
 		return nil
 	}
-	return fmt.Errorf("granted, but it started %v ago and may have forgotten an earlier grant: its vote counts in %v",
-		age.Round(time.Millisecond), (lease - age).Round(time.Millisecond))
+	return fmt.Errorf("granted, but it started %s ago and may have forgotten an earlier grant: its vote counts in %v",
+		r.Age(), (lease - age).Round(time.Millisecond))
+}
+
+// Age says how long ago it started, as exactly as a server tells that.
+func (r *Run) Age() string {
+	return "about " + max(time.Since(r.Since).Round(time.Second), time.Second).String()
 }
 
 // Known is the run as of the last look, nil if there was none.

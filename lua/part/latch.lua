@@ -6,5 +6,5 @@
 local left = stands and not string.find(stands, '[^%d-]') and tonumber(stands)
 if stands and not left then return redis.error_reply('HOLDFAST the key ' .. name .. ' does not hold a count') end
 if stands and call('GET', counts) == 'semaphore' then
-  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a semaphore, and no latch')
+  return redis.error_reply('HOLDFAST the key ' .. name .. ' is a semaphore, not a latch')
 end

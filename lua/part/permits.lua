@@ -52,7 +52,7 @@ local known = nil -- how many of them the server knew to be free; false: nothing
 local function count()
   known = call('GET', name)
   if known and call('GET', KEYS[8]) == 'latch' then
-    return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, and no semaphore')
+    return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, not a semaphore')
   end
   free = tonumber(known or nil)
   if known and not free then
