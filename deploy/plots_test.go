@@ -20,6 +20,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	otelprom "go.opentelemetry.io/otel/exporters/prometheus"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -299,11 +300,7 @@ func live(t *testing.T) *run {
 
 	var waiters sync.WaitGroup
 	for _, c := range []*holdfast.Client{one, one, two} {
-		waiters.Go(func() {
-			if err := kindtest.Pair(ctx, rlock.New(c, "orders:1")); err != nil {
-				t.Error(err)
-			}
-		})
+		waiters.Go(func() { assert.NoError(t, kindtest.Pair(ctx, rlock.New(c, "orders:1"))) })
 	}
 	fair := kindtest.Lock(t, fairlock.New(two, "mail:1"))
 	r.until(t, 3, "holdfast_lock_waiting", map[string]string{"kind": "rlock", "class": "orders"})

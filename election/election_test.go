@@ -356,11 +356,7 @@ func TestIdleCandidates(t *testing.T) {
 	}
 	h := lead(t, all[0], "leads")
 	for i := range 100 {
-		group.Go(func() {
-			if h, err := all[i%len(all)].Campaign(ctx, "value"); err == nil {
-				_ = h.Unlock(ctx)
-			}
-		})
+		group.Go(func() { _ = kindtest.Pair(ctx, candidacy{all[i%len(all)]}) })
 	}
 	eventually(t, "all wait", func() bool { return len(queued(t, rdb, "idle")) == 100 })
 	start := time.Now()

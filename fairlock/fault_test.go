@@ -431,9 +431,7 @@ func TestWhoHasItNow(t *testing.T) {
 		func() bool { return polls() >= before+3 })
 	cancel()
 	err := left.Err()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "held by "+later+", whose lease ha")
+	tells(t, err, holdfast.ErrNotAcquired, context.Canceled, "held by "+later+", whose lease ha")
 }
 
 // TestStoppedClientCostsOneClaim: five waiters of a client that listens and does nothing, as one that is stopped, stand before

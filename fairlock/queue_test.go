@@ -25,7 +25,7 @@ const patience = kindtest.Patience
 var (
 	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
 	begin, refused     = kindtest.Begin, kindtest.Refused
-	script             = kindtest.Script
+	script, tells      = kindtest.Script, kindtest.Tells
 
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient

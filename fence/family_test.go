@@ -3,11 +3,11 @@ package fence_test
 import (
 	"context"
 	"errors"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -17,6 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/multilock"
@@ -180,24 +181,15 @@ func TestNobodyIsRefusedInVain(t *testing.T) {
 			rdb := redistest.Shared(t).Client(t)
 			guard, key := fence.NewRedis(rdb), t.Name()+":count"
 			require.NoError(t, rdb.Del(t.Context(), key).Err())
-			var all sync.WaitGroup
-			for range clients {
-				l := lock(newClient(t), t.Name())
-				for range goroutines {
-					all.Go(func() {
-						for range rounds {
-							err := holdfast.Do(t.Context(), l, func(ctx context.Context) error {
-								_, err := guard.Do(ctx, key, "INCR")
-								return err
-							})
-							if err != nil {
-								t.Error(err)
-							}
-						}
-					})
+			locks := [clients]holdfast.Locker{lock(newClient(t), t.Name()), lock(newClient(t), t.Name())}
+			leak.Together(clients*goroutines, func(i int) {
+				for range rounds {
+					assert.NoError(t, holdfast.Do(t.Context(), locks[i%clients], func(ctx context.Context) error {
+						_, err := guard.Do(ctx, key, "INCR")
+						return err
+					}))
 				}
-			}
-			all.Wait()
+			})
 			n, err := rdb.Get(t.Context(), key).Int()
 			require.NoError(t, err)
 			require.Equal(t, clients*goroutines*rounds, n)

@@ -62,10 +62,7 @@ func waitFor(ctx context.Context, l holdfast.Locker) (stop func()) {
 			_ = h.Unlock(ctx)
 		}
 	}()
-	return func() {
-		cancel()
-		<-done
-	}
+	return func() { cancel(); <-done }
 }
 
 type locks func(c *holdfast.Client, name string) holdfast.Locker

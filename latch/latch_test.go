@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -28,6 +29,7 @@ var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
+	tells, not = kindtest.Tells, kindtest.Not
 )
 
 // lab is a name on the package's server.
@@ -184,8 +186,7 @@ func TestWaitEnds(t *testing.T) {
 	set(t, m, 7)
 	before := l.rdb.PTTL(t.Context(), l.name).Val()
 	err := m.Wait(t.Context(), holdfast.Wait(500*time.Millisecond))
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorContains(t, err, "7 to count")
+	tells(t, err, holdfast.ErrNotAcquired, "7 to count")
 	ctx, cancel := context.WithCancel(t.Context())
 	c := waiting(ctx, m)
 	eventually(t, "it listens", func() bool { return l.listening() == 1 })
@@ -261,11 +262,9 @@ func TestOptionsOfHolds(t *testing.T) {
 		}
 	}
 	_, err := l.process(holdfast.Wait(time.Second)).Set(t.Context(), 1)
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "Wait is not for New; give it to the method Wait of the latch")
+	tells(t, err, holdfast.ErrInvalid, "Wait is not for New; give it to the method Wait of the latch")
 	err = m.Wait(t.Context(), holdfast.Lease(time.Minute))
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "Lease is not for Wait; give it to New of the latch")
+	tells(t, err, holdfast.ErrInvalid, "Lease is not for Wait; give it to New of the latch")
 	m = l.process(holdfast.Lease(time.Minute))
 	set(t, m, 1)
 	require.ErrorIs(t, m.Wait(t.Context(), holdfast.Wait(0)), holdfast.ErrNotAcquired)
@@ -277,14 +276,12 @@ func TestInput(t *testing.T) {
 	m := l.process()
 	for _, n := range []int{0, -1, math.MaxInt64} {
 		_, err := m.Set(t.Context(), n)
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, "set a latch to a number from 1")
+		tells(t, err, holdfast.ErrInvalid, "set a latch to a number from 1")
 	}
 	long := latch.New(newClient(t, l.rdb, nil), strings.Repeat("x", 1025))
 	_, err := long.Set(t.Context(), 1)
 	for _, err := range []error{err, long.Wait(t.Context())} {
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, "name has 1025 bytes; use at most 1024")
+		tells(t, err, holdfast.ErrInvalid, "name has 1025 bytes; use at most 1024")
 	}
 	_, err = long.CountDown(t.Context()) // of one that an earlier version set
 	require.NoError(t, err)
@@ -322,9 +319,7 @@ func TestOneLookForAll(t *testing.T) {
 	var inside atomic.Int32
 	for range many {
 		g.Go(func() {
-			if err := m.Wait(t.Context()); err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, m.Wait(t.Context()))
 			inside.Add(1)
 		})
 	}

@@ -2,21 +2,21 @@ package lua
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/assemble"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -53,17 +53,12 @@ func TestRunWaitIsOneConnection(t *testing.T) {
 // manyConns makes some connections for pipelines, which take turns from then on.
 func manyConns(ctx context.Context, t *testing.T, rdb *redis.Client) {
 	t.Helper()
-	var group sync.WaitGroup
-	for range 8 {
-		group.Go(func() {
-			pipe := rdb.Pipeline()
-			pipe.BLPop(ctx, 200*time.Millisecond, "nothing") // so that the others need one of their own
-			if _, err := pipe.Exec(ctx); !errors.Is(err, redis.Nil) {
-				t.Error(err)
-			}
-		})
-	}
-	group.Wait()
+	leak.Together(8, func(int) {
+		pipe := rdb.Pipeline()
+		pipe.BLPop(ctx, 200*time.Millisecond, "nothing") // so that the others need one of their own
+		_, err := pipe.Exec(ctx)
+		assert.ErrorIs(t, err, redis.Nil)
+	})
 }
 
 // TestRunWaitErrors: of the script, of the wait, and of a replica.

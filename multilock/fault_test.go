@@ -71,8 +71,7 @@ func deadServer(t *testing.T) (held []string, err error) {
 func TestADeadServer(t *testing.T) {
 	held, err := deadServer(t)
 	require.Empty(t, held)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, `multilock: unlock "a, b, c": rlock "b": `)
+	tells(t, err, holdfast.ErrUnavailable, `multilock: unlock "a, b, c": rlock "b": `)
 	require.NotContains(t, err.Error(), "\n")
 
 	// The control: who stops at the first failure, as Redisson does, leaves what follows it taken.
@@ -102,8 +101,7 @@ func TestTheMiddleIsLost(t *testing.T) {
 			h := lock(t.Context(), t, s.all)
 			lose(t, s)
 			cause := ended(t, h)
-			require.ErrorIs(t, cause, holdfast.ErrLost)
-			require.ErrorContains(t, cause, `rlock "b": lock lost`)
+			tells(t, cause, holdfast.ErrLost, `rlock "b": lock lost`)
 			require.False(t, h.Deadline().After(time.Now()))
 			require.Equal(t, []string{"a"}, taken(t, s.direct[0], "a"))
 			require.Equal(t, []string{"c"}, taken(t, s.direct[2], "c"))
@@ -113,8 +111,7 @@ func TestTheMiddleIsLost(t *testing.T) {
 			_, err := s.all.TryLock(h.Context())
 			require.ErrorIs(t, err, holdfast.ErrLost, "no new grant")
 			err = h.Unlock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrLost)
-			require.ErrorContains(t, err, `rlock "b": `)
+			tells(t, err, holdfast.ErrLost, `rlock "b": `)
 			require.NotContains(t, err.Error(), `rlock "a"`)
 			require.Equal(t, []string{"b"}, s.held())
 			unlock(t, next)
@@ -197,9 +194,7 @@ func TestADeadServerWhileTaking(t *testing.T) {
 	t.Cleanup(s.proxy.Start)
 	for _, take := range []func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){s.all.Lock, s.all.TryLock} {
 		_, err := take(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
-		require.ErrorContains(t, err, `"b"`)
+		tells(t, err, holdfast.ErrUnavailable, not(holdfast.ErrNotAcquired), `"b"`)
 		require.Empty(t, s.held())
 	}
 }
@@ -390,13 +385,9 @@ func TestTheContextEndsWhileExtending(t *testing.T) {
 	defer proxy.Silence(false)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	err := h.Extend(seen{ctx, func() { cancel(errGone) }}, time.Minute)
-	require.ErrorIs(t, err, errGone)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, `rlock "a": unavailable: `)
-	require.ErrorContains(t, err, `rlock "b": unavailable: `)
+	tells(t, err, errGone, holdfast.ErrUnavailable, `rlock "a": unavailable: `, `rlock "b": unavailable: `)
 	err = h.Extend(ctx, time.Minute) // the control: now it had ended before
-	require.ErrorIs(t, err, errGone)
-	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+	tells(t, err, errGone, not(holdfast.ErrUnavailable))
 	proxy.Silence(false)
 	unlock(t, h)
 }

@@ -24,6 +24,7 @@ var take, unlock, begin, refused, ended = kindtest.Take, kindtest.Unlock, kindte
 var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
+	tells, not = kindtest.Tells, kindtest.Not
 )
 
 // shared makes a client of the library on the package's server.

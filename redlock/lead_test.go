@@ -132,8 +132,7 @@ func TestOnceDoesNotDisturb(t *testing.T) {
 	contested("somebody:2", l.all()...)
 	eventually(t, "the lead is asked alone", func() bool {
 		votes, err := asked()
-		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-		require.ErrorContains(t, err, "somebody:2")
+		tells(t, err, holdfast.ErrNotAcquired, "somebody:2")
 		return votes == 1
 	})
 	for _, i := range l.all() {

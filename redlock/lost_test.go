@@ -246,6 +246,5 @@ func TestForgottenVoteIsCounted(t *testing.T) {
 	theirs.Release()
 	_ = got.Hold().Unlock(t.Context()) // by the vote that was forgotten, and that one; which it may be told
 	err := awaitEnd(t, h)
-	require.ErrorIs(t, err, holdfast.ErrLost)
-	require.ErrorIs(t, err, watchdog.ErrGone)
+	tells(t, err, holdfast.ErrLost, watchdog.ErrGone)
 }

@@ -32,6 +32,7 @@ var (
 	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
 	begin, refused     = kindtest.Begin, kindtest.Refused
 	awaitEnd, lockOnce = kindtest.Ended, kindtest.Pair
+	tells, not         = kindtest.Tells, kindtest.Not
 
 	eventually = kindtest.Eventually
 	uniqueName = kindtest.UniqueName

@@ -49,10 +49,7 @@ func waitsFor(ctx context.Context, m *rlock.Mutex, n int) (stop func()) {
 			}
 		})
 	}
-	return func() {
-		cancel()
-		group.Wait()
-	}
+	return func() { cancel(); group.Wait() }
 }
 
 const longWait = 60 * time.Millisecond
@@ -273,8 +270,7 @@ func TestBadLabel(t *testing.T) {
 		"a\u202eb":               "cannot be printed",
 	} {
 		_, err := holdfast.New(rdb, &holdfast.Options{Label: label})
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, part)
+		tells(t, err, holdfast.ErrInvalid, part)
 	}
 	_, err := holdfast.New(rdb, &holdfast.Options{LongWait: time.Millisecond})
 	require.ErrorIs(t, err, holdfast.ErrInvalid)

@@ -44,11 +44,8 @@ func TestClosedInTheWrongOrder(t *testing.T) {
 			require.Empty(t, log.String())
 			continue
 		}
-		require.ErrorIs(t, err, redis.ErrClosed)
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.ErrorContains(t, err, map[int]string{1: "1 lock may", 700: "700 locks"}[held])
-		require.ErrorContains(t, err, "until their leases end")
-		require.ErrorContains(t, err, "close the Holdfast client before the go-redis client: ")
+		tells(t, err, redis.ErrClosed, holdfast.ErrUnavailable, map[int]string{1: "1 lock may", 700: "700 locks"}[held])
+		tells(t, err, "until their leases end", "close the Holdfast client before the go-redis client: ")
 		require.Contains(t, log.String(), "locks not released at close")
 	}
 }
@@ -67,8 +64,7 @@ func TestClosedWithoutAServer(t *testing.T) {
 	}
 	srv.Kill()
 	err = c.Close(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, "2 locks may be left in Redis until their leases end: ")
+	tells(t, err, holdfast.ErrUnavailable, "2 locks may be left in Redis until their leases end: ")
 	require.NotContains(t, err.Error(), "close the Holdfast client")
 }
 
@@ -83,8 +79,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	require.NoError(t, rdb.Close())
 	require.ErrorIs(t, h.Unlock(t.Context()), holdfast.ErrUnavailable)
 	err = c.Close(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	tells(t, err, holdfast.ErrUnavailable, holdfast.ErrUncertain)
 	require.ErrorContains(t, err,
 		"1 lock may be left in Redis until their leases end: close the Holdfast client before the go-redis client: ")
 	require.EqualValues(t, 1, srv.Client(t).Exists(t.Context(), "a").Val(), "it is left")
@@ -111,8 +106,7 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 		return send()
 	}))
 	err = c.Close(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorIs(t, err, holdfast.ErrUncertain)
+	tells(t, err, holdfast.ErrUnavailable, holdfast.ErrUncertain)
 	require.ErrorContains(t, err, "2 locks may be left in Redis until their leases end: ")
 	require.EqualValues(t, 1, batches.Load(), "one batch for both")
 }
@@ -204,10 +198,7 @@ func TestContextThatHadEnded(t *testing.T) {
 		_, state := m.State(ctx)
 		_, force := m.ForceUnlock(ctx)
 		for _, err := range []error{lock, try, state, force, extend} {
-			require.ErrorIs(t, err, cause)
-			require.ErrorContains(t, err, "not sent: "+cause.Error())
-			require.NotErrorIs(t, err, holdfast.ErrUnavailable)
-			require.NotErrorIs(t, err, holdfast.ErrUncertain)
+			tells(t, err, cause, "not sent: "+cause.Error(), not(holdfast.ErrUnavailable), not(holdfast.ErrUncertain))
 			require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
 		}
 	}

@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -57,8 +58,7 @@ func TestLooksLeaveNothingOpen(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		p.proxy.On(script(lua.State), 1, fault)
 		_, err := p.mutex.State(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
-		require.NotErrorIs(t, err, holdfast.ErrUncertain)
+		tells(t, err, holdfast.ErrUnavailable, not(holdfast.ErrUncertain))
 	})
 }
 
@@ -95,8 +95,7 @@ func TestUnlockAfterAnother(t *testing.T) {
 	unlock(t, other)
 	p.proxy.On(script(lua.Release), 1, faultproxy.DropReply)
 	err := h.Unlock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrUncertain)
-	require.ErrorContains(t, err, fmt.Sprintf(`the last token was "%d", and not %d`, other.Token(), h.Token()))
+	tells(t, err, holdfast.ErrUncertain, fmt.Sprintf(`the last token was "%d", and not %d`, other.Token(), h.Token()))
 }
 
 // TestTryLockTooLate: the answer to a call that asks once comes when its lease cannot be trusted any more. Nothing
@@ -112,9 +111,7 @@ func TestTryLockTooLate(t *testing.T) {
 	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })
 	rule.Release()
 	err := tries.Err()
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.NotErrorIs(t, err, holdfast.ErrLost)
-	require.ErrorContains(t, err, "use a longer lease")
+	tells(t, err, holdfast.ErrUnavailable, not(holdfast.ErrLost), "use a longer lease")
 }
 
 // TestTryLockBesideAQuestion: an owner that asks in another call, and has no answer yet, is refused and told so.
@@ -127,8 +124,7 @@ func TestTryLockBesideAQuestion(t *testing.T) {
 	asks := begin(owner, t, p.mutex.Lock)
 	<-rule.Fired()
 	_, err := p.mutex.TryLock(owner)
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorContains(t, err, "another call of this client asks for it")
+	tells(t, err, holdfast.ErrNotAcquired, "another call of this client asks for it")
 	rule.Release()
 	unlock(t, asks.Hold())
 }
@@ -291,18 +287,11 @@ func TestSilentServerKeepsNoGoroutines(t *testing.T) {
 	left := 0
 	proxy.LoseReplies(true)
 	for range 3 {
-		var g sync.WaitGroup
-		for range each {
-			m := rlock.New(c, name(left))
-			left++
-			g.Go(func() {
-				_, err := m.Lock(context.Background(), holdfast.Wait(100*time.Millisecond))
-				if err == nil {
-					t.Error("granted without an answer")
-				}
-			})
-		}
-		g.Wait()
+		leak.Together(each, func(i int) {
+			_, err := rlock.New(c, name(left+i)).Lock(context.Background(), holdfast.Wait(100*time.Millisecond))
+			assert.Error(t, err, "granted without an answer")
+		})
+		left += each
 		// and the watchdog
 		eventually(t, "only the undoer is left", func() bool { return goroutines("holdfast/internal/engine.") <= 2 })
 	}

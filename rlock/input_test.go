@@ -100,8 +100,7 @@ func TestBadInput(t *testing.T) {
 		"nil of a value": {nilValue, "fn is nil; pass the function"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			require.ErrorIs(t, c.err, holdfast.ErrInvalid)
-			require.ErrorContains(t, c.err, c.remedy)
+			tells(t, c.err, holdfast.ErrInvalid, c.remedy)
 		})
 	}
 	require.Empty(t, zero.Name())
@@ -137,8 +136,7 @@ func TestUnfitOptions(t *testing.T) {
 		{fairlock.New(c, "a", redlock.TrustRestarts()), "TrustRestarts is for package redlock, which asks several masters, not for fairlock; leave"},
 	} {
 		_, err := row.l.Lock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, row.says)
+		tells(t, err, holdfast.ErrInvalid, row.says)
 	}
 }
 

@@ -26,6 +26,7 @@ var (
 	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
 	begin, refused     = kindtest.Begin, kindtest.Refused
 	awaitEnd, script   = kindtest.Ended, kindtest.Script
+	tells, not         = kindtest.Tells, kindtest.Not
 
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient

@@ -7,16 +7,17 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -208,9 +209,9 @@ func TestContextParents(t *testing.T) {
 	cancel(errUser)
 }
 
-// wrapped is a context that package context does not know.
 var errUser = errors.New("the user's reason")
 
+// wrapped is a context that package context does not know.
 type wrapped struct{ context.Context }
 
 func (w wrapped) Done() <-chan struct{} { return w.Context.Done() }
@@ -225,11 +226,9 @@ func TestManyHolds(t *testing.T) {
 	before := runtime.NumGoroutine()
 	holds := make([]*holdfast.Hold, n)
 	each(holds, func(i int) {
-		h, err := rlock.New(c, "many:"+strconv.Itoa(i)).Lock(t.Context())
-		if err != nil {
-			t.Error(err)
-		}
-		holds[i] = h
+		var err error
+		holds[i], err = rlock.New(c, "many:"+strconv.Itoa(i)).Lock(t.Context())
+		assert.NoError(t, err)
 	})
 	require.LessOrEqual(t, runtime.NumGoroutine(), before+4, "four batches of renewals at most")
 	deadline := first.Deadline()
@@ -238,26 +237,18 @@ func TestManyHolds(t *testing.T) {
 			return h.Deadline().Sub(deadline) <= lease/4
 		})
 	})
-	each(holds, func(i int) {
-		if err := holds[i].Unlock(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
+	each(holds, func(i int) { assert.NoError(t, holds[i].Unlock(t.Context())) })
 	unlock(t, first)
 	require.Zero(t, rdb.Exists(t.Context(), "first", "many:0", "many:"+strconv.Itoa(n-1)).Val())
 }
 
 // each calls f for every index, from 32 goroutines.
 func each(holds []*holdfast.Hold, f func(i int)) {
-	var group sync.WaitGroup
-	for from := range 32 {
-		group.Go(func() {
-			for i := from; i < len(holds); i += 32 {
-				f(i)
-			}
-		})
-	}
-	group.Wait()
+	leak.Together(32, func(from int) {
+		for i := from; i < len(holds); i += 32 {
+			f(i)
+		}
+	})
 }
 
 // subscribers is how many connections of the server listen on channels.

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -63,12 +65,7 @@ func TestObserverEndsGoroutine(t *testing.T) {
 	try := func() error {
 		c, _ := shared(t, &holdfast.Options{Observer: o})
 		m := rlock.New(c, uniqueName(t))
-		gone := make(chan struct{})
-		go func() {
-			defer close(gone)
-			_, _ = m.Lock(t.Context())
-		}()
-		<-gone
+		leak.Together(1, func(int) { _, _ = m.Lock(t.Context()) })
 		other, _ := shared(t, nil)
 		h, err := rlock.New(other, m.Name()).TryLock(t.Context())
 		if err == nil {
@@ -89,12 +86,7 @@ func TestObserverEndsGoroutineAtFirst(t *testing.T) {
 		Waiting: func(context.Context, holdfast.WaitEvent) context.Context { runtime.Goexit(); return nil },
 		Refused: func(_ context.Context, r holdfast.RefusalEvent) { refused <- r },
 	}})
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_, _ = rlock.New(c, uniqueName(t)).Lock(t.Context())
-	}()
-	<-gone
+	leak.Together(1, func(int) { _, _ = rlock.New(c, uniqueName(t)).Lock(t.Context()) })
 	require.Len(t, refused, 1)
 	require.ErrorIs(t, (<-refused).Err, holdfast.ErrUnavailable)
 }
@@ -115,23 +107,9 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 		defer mu.Unlock()
 		return how[h] > 0
 	}
-	pair := func() {
-		if err := kindtest.Pair(t.Context(), m); err != nil {
-			t.Error(err)
-		}
-	}
-	eventually(t, "handed on", func() bool {
-		var group sync.WaitGroup
-		for range 4 {
-			group.Go(pair)
-		}
-		group.Wait()
-		return seen(holdfast.HandedOn)
-	})
-	eventually(t, "kept", func() bool {
-		pair()
-		return seen(holdfast.FromKept)
-	})
+	pair := func(int) { assert.NoError(t, kindtest.Pair(t.Context(), m)) }
+	eventually(t, "handed on", func() bool { leak.Together(4, pair); return seen(holdfast.HandedOn) })
+	eventually(t, "kept", func() bool { pair(0); return seen(holdfast.FromKept) })
 	require.True(t, seen(holdfast.Asked))
 }
 
@@ -161,18 +139,10 @@ func TestWaitedIsNotNegative(t *testing.T) {
 		defer mu.Unlock()
 		return handed >= 20_000
 	}
-	var group sync.WaitGroup
-	for range 3 {
-		group.Go(func() {
-			for !enough() {
-				if err := kindtest.Pair(t.Context(), m); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
-	}
-	group.Wait()
+	leak.Together(3, func(int) {
+		for !enough() && assert.NoError(t, kindtest.Pair(t.Context(), m)) {
+		}
+	})
 	require.GreaterOrEqual(t, waited, time.Duration(0))
 	require.GreaterOrEqual(t, held, time.Duration(0))
 }

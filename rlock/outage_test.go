@@ -35,11 +35,9 @@ func refusedDials(t *testing.T) {
 
 // unavailable says that nobody said who has the lock, and why.
 func unavailable(t *testing.T, err error, causes ...error) {
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
-	require.NotErrorIs(t, err, holdfast.ErrNotAcquired)
+	tells(t, err, holdfast.ErrUnavailable, not(holdfast.ErrNotAcquired))
 	for _, cause := range causes {
-		require.ErrorIs(t, err, cause)
-		require.ErrorContains(t, err, cause.Error())
+		tells(t, err, cause, cause.Error())
 	}
 }
 
@@ -72,8 +70,7 @@ func TestKeptOutByItsOwnClient(t *testing.T) {
 	h := lock(t, p.mutex)
 	p.proxy.Silence(true)
 	err := refused(t.Context(), t, p.mutex.Lock, holdfast.Wait(20*time.Millisecond))
-	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
-	require.ErrorContains(t, err, "held by "+h.Owner()+"; the holder is of this client: ")
+	tells(t, err, not(holdfast.ErrUnavailable), "held by "+h.Owner()+"; the holder is of this client: ")
 	require.ErrorContains(t, err, "lock under hold.Context()")
 	p.proxy.Silence(false)
 	unlock(t, h)
@@ -108,8 +105,7 @@ func TestOutageAfterARefusal(t *testing.T) {
 	err := left.Err()
 	for _, is := range []error{holdfast.ErrNotAcquired, holdfast.ErrUnavailable, context.Canceled,
 		syscall.ECONNREFUSED} {
-		require.ErrorIs(t, err, is)
-		require.ErrorContains(t, err, is.Error())
+		tells(t, err, is, is.Error())
 	}
 	unlock(t, h)
 }
@@ -123,8 +119,7 @@ func TestSpentBudget(t *testing.T) {
 	_, err := rlock.New(c, "a").Lock(t.Context())
 	unavailable(t, err, syscall.ECONNREFUSED)
 	require.Greater(t, dials.Load(), int64(1))
-	require.NotErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "no answer within Options.RetryBudget: ")
+	tells(t, err, not(context.DeadlineExceeded), "no answer within Options.RetryBudget: ")
 }
 
 // TestNoPassword: a server that wants one, or another, is named as such, whichever words it has for a command of this length.
@@ -138,13 +133,11 @@ func TestNoPassword(t *testing.T) {
 		_, lock := m.Lock(t.Context())
 		_, state := m.State(t.Context())
 		for _, err := range []error{lock, state} {
-			require.ErrorContains(t, err, "the server wants a password, and none was given; set Password")
-			require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+			tells(t, err, "the server wants a password, and none was given; set Password", not(holdfast.ErrUnavailable))
 		}
 		wrong := redistest.NewClient(t, srv.Addr(), func(o *redis.Options) { o.Password = "guess" })
 		_, err := rlock.New(newClient(t, wrong, nil), "a").Lock(t.Context())
-		require.ErrorContains(t, err, "the server does not know this user with this password")
-		require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+		tells(t, err, "the server does not know this user with this password", not(holdfast.ErrUnavailable))
 	}
 }
 
@@ -271,8 +264,7 @@ func TestUnlockBehindAnother(t *testing.T) {
 		inner := take(outer.Context(), t, p.mutex.Lock)
 		p.proxy.Silence(true)
 		first, second := inner.Unlock(t.Context()), outer.Unlock(t.Context())
-		require.ErrorIs(t, first, holdfast.ErrUnavailable)
-		require.ErrorIs(t, first, holdfast.ErrUncertain)
+		tells(t, first, holdfast.ErrUnavailable, holdfast.ErrUncertain)
 		require.ErrorIs(t, second, holdfast.ErrUnavailable)
 		p.proxy.Silence(false)
 		eventually(t, "it is given back", func() bool { return p.direct.Exists(t.Context(), p.mutex.Name()).Val() == 0 })

@@ -25,6 +25,7 @@ const patience = kindtest.Patience
 var (
 	lock, take, unlock = kindtest.Lock, kindtest.Take, kindtest.Unlock
 	begin, refused     = kindtest.Begin, kindtest.Refused
+	tells              = kindtest.Tells
 
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
@@ -169,8 +170,7 @@ func TestDowngrade(t *testing.T) {
 	require.Equal(t, map[string]string{"mode": "read", w1.Owner(): "2", waiting.Hold().Owner(): "1"}, l.fields())
 	require.NoError(t, r1.Context().Err())
 	_, err := m.Lock(ctx)
-	require.ErrorIs(t, err, rwlock.ErrUpgrade)
-	require.ErrorContains(t, err, "unlock the read hold first")
+	tells(t, err, rwlock.ErrUpgrade, "unlock the read hold first")
 	_, err = m.TryLock(r2.Context())
 	require.ErrorIs(t, err, rwlock.ErrUpgrade)
 	unlock(t, r1, r2)
@@ -182,8 +182,7 @@ func TestHintBehindAnOwnRead(t *testing.T) {
 	m := newLab(t).process(nil)
 	read := take(t.Context(), t, m.RLock)
 	_, err := m.TryLock(t.Context())
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorContains(t, err, "the holder is of this client and reads")
+	tells(t, err, holdfast.ErrNotAcquired, "the holder is of this client and reads")
 	require.NotContains(t, err.Error(), "lock under hold.Context()")
 	unlock(t, read)
 	write := take(t.Context(), t, m.Lock)
@@ -377,8 +376,7 @@ func TestOtherKeys(t *testing.T) {
 		require.ErrorContains(t, err, "WRONGTYPE")
 	}
 	_, err = m.RLock(t.Context(), holdfast.HoldAtLeast(time.Second))
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "HoldAtLeast is 1s")
+	tells(t, err, holdfast.ErrInvalid, "HoldAtLeast is 1s")
 	_, err = m.Lock(t.Context(), holdfast.Keep(time.Second))
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 	var none *rwlock.RWMutex

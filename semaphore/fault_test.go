@@ -2,16 +2,17 @@ package semaphore_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -400,21 +401,16 @@ func TestCostOfAGrant(t *testing.T) {
 		srv := redistest.Start(t)
 		l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}
 		const goroutines, each = 64, 25
-		var group sync.WaitGroup
-		begun, before := time.Now(), srv.CommandCalls(t)
+		var of []*semaphore.Semaphore
 		for range clients {
-			s := l.process(nil)
-			for range goroutines / clients {
-				group.Go(func() {
-					for range each {
-						if err := holdfast.Do(t.Context(), s, func(context.Context) error { return nil }); err != nil {
-							t.Error(err)
-						}
-					}
-				})
-			}
+			of = append(of, l.process(nil))
 		}
-		group.Wait()
+		begun, before := time.Now(), srv.CommandCalls(t)
+		leak.Together(goroutines, func(i int) {
+			for range each {
+				assert.NoError(t, kindtest.Pair(t.Context(), of[i%clients]))
+			}
+		})
 		after, grants, seconds := srv.CommandCalls(t), goroutines*each, int(time.Since(begun)/time.Second)+1
 		scripts := int(after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"])
 		t.Logf("proof: permits, %d clients: %d scripts for %d grants and their releases", clients, scripts, grants)

@@ -23,6 +23,7 @@ var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
+	tells, not = kindtest.Tells, kindtest.Not
 )
 
 // lab is a semaphore on a server.
@@ -175,16 +176,13 @@ func TestBadNumbers(t *testing.T) {
 	s := l.process(nil)
 	for _, n := range []int{0, -1, 1 << 40} {
 		_, err := s.Acquire(t.Context(), n)
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, "n is ")
+		tells(t, err, holdfast.ErrInvalid, "n is ")
 		require.ErrorIs(t, s.SetPermits(t.Context(), n), holdfast.ErrInvalid)
 		_, err = semaphore.New(newClient(t, l.rdb, nil), l.name, n).Lock(t.Context())
-		require.ErrorIs(t, err, holdfast.ErrInvalid)
-		require.ErrorContains(t, err, "permits is ")
+		tells(t, err, holdfast.ErrInvalid, "permits is ")
 	}
 	_, err := s.TryAcquire(t.Context(), 10_001)
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "n is 10001; use at least 1 and at most 10000")
+	tells(t, err, holdfast.ErrInvalid, "n is 10001; use at least 1 and at most 10000")
 	require.Zero(t, l.rdb.Exists(t.Context(), l.name).Val())
 	for _, opt := range []holdfast.Option{holdfast.HoldAtLeast(time.Second), holdfast.Keep(time.Second)} {
 		_, err := s.Lock(t.Context(), opt)
@@ -195,8 +193,7 @@ func TestBadNumbers(t *testing.T) {
 	require.ErrorContains(t, err, "n is 4, and the semaphore has 3 permits; ask for fewer, or raise their number with SetPermits")
 	require.NotContains(t, err.Error(), "HOLDFAST_PERMITS")
 	err = semaphore.New(newClient(t, l.rdb, nil), strings.Repeat("x", 1025), 1).SetPermits(t.Context(), 1)
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "name has 1025 bytes; use at most 1024")
+	tells(t, err, holdfast.ErrInvalid, "name has 1025 bytes; use at most 1024")
 	l.settled()
 	var none *semaphore.Semaphore
 	_, err = none.Lock(t.Context())
@@ -246,8 +243,7 @@ func TestALeaverLetsTheOthersIn(t *testing.T) {
 	l.waiting(2)
 	cancel()
 	err := many.Err()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(t, err, context.Canceled)
+	tells(t, err, holdfast.ErrNotAcquired, context.Canceled)
 	unlock(t, one.Hold(), h)
 	l.settled()
 }
@@ -265,8 +261,7 @@ func TestTooManyIsNoOutage(t *testing.T) {
 	require.ErrorContains(t, err, "n is 3, and the semaphore has 2 permits; ask for fewer")
 	cancel()
 	err = one.Err()
-	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
-	require.NotErrorIs(t, err, holdfast.ErrUnavailable)
+	tells(t, err, holdfast.ErrNotAcquired, not(holdfast.ErrUnavailable))
 	unlock(t, h)
 	l.settled()
 }

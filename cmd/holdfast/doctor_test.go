@@ -146,9 +146,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 	done := make(chan struct{}, 2)
 	wait := func(ctx context.Context, m *rlock.Mutex) {
 		defer func() { done <- struct{}{} }()
-		if h, err := m.Lock(ctx); err == nil {
-			_ = h.Unlock(ctx)
-		}
+		_ = kindtest.Pair(ctx, m)
 	}
 	go wait(x.Context(), rlock.New(a, "y"))
 	look := func(args ...string) (code int, out string) {

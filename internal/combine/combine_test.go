@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -71,24 +72,20 @@ func (s *spy) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessP
 // echoes has many goroutines ask for a text of their own each, and counts the wrong answers.
 func echoes(t *testing.T, c *Combiner) (wrong int64) {
 	var count atomic.Int64
-	var g sync.WaitGroup
-	for i := range 64 {
-		g.Go(func() {
-			for j := range 100 {
-				text := fmt.Sprint(i, ":", j)
-				cmd := command(t.Context(), "echo", text)
-				if err := c.Process(t.Context(), cmd); err != nil || cmd.Val() != text {
-					count.Add(1)
-				}
-				bad := command(t.Context(), "nosuch"+text)
-				var reply redis.Error
-				if err := c.Process(t.Context(), bad); !errors.As(err, &reply) || bad.Err() == nil {
-					count.Add(1)
-				}
+	leak.Together(64, func(i int) {
+		for j := range 100 {
+			text := fmt.Sprint(i, ":", j)
+			cmd := command(t.Context(), "echo", text)
+			if err := c.Process(t.Context(), cmd); err != nil || cmd.Val() != text {
+				count.Add(1)
 			}
-		})
-	}
-	g.Wait()
+			bad := command(t.Context(), "nosuch"+text)
+			var reply redis.Error
+			if err := c.Process(t.Context(), bad); !errors.As(err, &reply) || bad.Err() == nil {
+				count.Add(1)
+			}
+		}
+	})
 	return count.Load()
 }
 

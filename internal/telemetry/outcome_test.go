@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -134,15 +133,11 @@ func TestClassesAreCapped(t *testing.T) {
 	require.Equal(t, "a", c.class("rlock", "a:2"), "those who were there first stay")
 
 	c = classes{of: beforeColon, max: 100}
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := range 500 {
-				c.class("rlock", fmt.Sprint((i*7+g)%500, ":x"))
-			}
-		})
-	}
-	wg.Wait()
+	leak.Together(8, func(g int) {
+		for i := range 500 {
+			c.class("rlock", fmt.Sprint((i*7+g)%500, ":x"))
+		}
+	})
 	require.Len(t, c.known, 100)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
 // counted is an exporter that counts what it is told, by a text for each.
@@ -131,18 +132,13 @@ func TestManyGoroutines(t *testing.T) {
 	counts := newCounted()
 	tr := NewTracker(Config{Class: beforeColon}, counts)
 	c := client{tr.Observer()}
-	var wg sync.WaitGroup
-	for g := range 16 {
-		wg.Go(func() {
-			for i := range 100 {
-				token := uint64(g*1000 + i)
-				ctx := c.grant(c.wait("a:1"), "a:1", token, 1)
-				c.end(ctx, "a:1", token, 1, holdfast.ErrReleased)
-				tr.States()
-			}
-		})
-	}
-	wg.Wait()
+	leak.Together(16, func(g int) {
+		for i := range 100 {
+			token := uint64(g*1000 + i)
+			c.end(c.grant(c.wait("a:1"), "a:1", token, 1), "a:1", token, 1, holdfast.ErrReleased)
+			tr.States()
+		}
+	})
 	require.Zero(t, stateOf(tr, "a"))
 	require.Equal(t, 1600, counts.n["rlock/a acquired asked true false"])
 	require.Equal(t, 1600, counts.n["rlock/a ended"])

@@ -300,6 +300,25 @@ func Refused(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfa
 	return err
 }
 
+// Tells demands of an error each of what it is given: an error that it is, a text that it has in it, or an error that it is [Not].
+func Tells(tb testing.TB, err error, wants ...any) {
+	for _, want := range wants {
+		switch want := want.(type) {
+		case unwanted:
+			require.NotErrorIs(tb, err, want.error)
+		case error:
+			require.ErrorIs(tb, err, want)
+		default:
+			require.ErrorContains(tb, err, want.(string))
+		}
+	}
+}
+
+type unwanted struct{ error }
+
+// Not is, to [Tells], an error that it must not be.
+func Not(err error) any { return unwanted{err} }
+
 // The packages of the kinds have what follows under short names, in their main_test.go.
 
 // Patience is how long a test waits for what must come, on however slow a machine.

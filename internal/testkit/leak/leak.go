@@ -6,6 +6,7 @@ package leak
 import (
 	"log"
 	"log/slog"
+	"sync"
 	"testing"
 
 	"go.uber.org/goleak"
@@ -15,6 +16,15 @@ import (
 func Main(m *testing.M) {
 	Quiet()
 	goleak.VerifyTestMain(m)
+}
+
+// Together calls a function in n goroutines at once, which are numbered from 0, and waits for all of them.
+func Together(n int, do func(i int)) {
+	var group sync.WaitGroup
+	for i := range n {
+		group.Go(func() { do(i) })
+	}
+	group.Wait()
 }
 
 // Quiet discards what clients without a Logger write to the program's default logger: tests lose locks on purpose, and
