@@ -55,8 +55,7 @@ func sources(t *testing.T) []*source {
 	var all []*source
 	for _, s := range byDir {
 		s.nested = slices.ContainsFunc(modules, func(m string) bool {
-			return s.dir == m ||
-				strings.HasPrefix(s.dir, m+"/")
+			return s.dir == m || strings.HasPrefix(s.dir, m+"/")
 		})
 		all = append(all, s)
 	}
@@ -263,8 +262,7 @@ func forbiddenOutside(to string) string {
 	return "users get every dependency of ours; only go-redis, uuid and x/sync are worth that"
 }
 
-// TestImportsGoDownwards: no package imports what stands above it. What tests lean on may import testing
-// and goleak, but not what it tests.
+// TestImportsGoDownwards: no package imports a package above it. The test kit may import testing and goleak, not what it tests.
 func TestImportsGoDownwards(t *testing.T) {
 	for _, s := range sources(t) {
 		forTests := layerOf(s.dir) == helpers || layerOf(s.dir) == suites

@@ -130,8 +130,7 @@ var extremes = []time.Duration{
 	math.MaxInt64 - time.Millisecond, math.MaxInt64 - time.Millisecond + 1, math.MaxInt64,
 }
 
-// FuzzOptions: New returns an error that says what to do, or a client; it sends nothing either way,
-// and leaves the caller's struct alone.
+// FuzzOptions: New returns a client, or an error with the remedy; it sends nothing and leaves the caller's struct alone.
 func FuzzOptions(f *testing.F) {
 	for _, d := range extremes {
 		f.Add(int64(d), int64(0), int64(0))

@@ -49,8 +49,7 @@ func ExampleNew() {
 	// Output: 36 <nil>
 }
 
-// Do calls a function under the lock. It returns nil only if the lock was held from its start to
-// its end.
+// Do calls a function under the lock. It returns nil only if the lock was held from start to end.
 func ExampleDo() {
 	example(func(ctx context.Context, m *rlock.Mutex) error {
 		return holdfast.Do(ctx, m, func(context.Context) error {

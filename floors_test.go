@@ -73,8 +73,7 @@ func upward(list []string, uses []use) (bad []use) {
 	return bad
 }
 
-// usesIn returns what the files of the package in a directory use of each other. more has lines that
-// are put at the end of a file before.
+// usesIn returns what the files of the package in a directory use of each other, with the lines of more at their ends.
 func usesIn(t *testing.T, dir string, more map[string]string) (files []string, uses []use) {
 	fset := token.NewFileSet()
 	var parsed []*ast.File

@@ -56,8 +56,7 @@ func filled(t *testing.T, to reflect.Value) {
 	}
 }
 
-// same demands of two structs that they have the same fields with the same values, and none that is
-// zero. Functions are only there.
+// same demands of two structs the same fields with the same values, none of them zero. Functions are only there.
 func same(t *testing.T, outside, inside reflect.Value) {
 	require.Equal(t, outside.NumField(), inside.NumField())
 	for i := range outside.NumField() {

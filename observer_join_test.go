@@ -38,8 +38,7 @@ func hearer(name string, heard *[]string) *holdfast.Observer {
 	}
 }
 
-// tell calls every function of an observer that there is, by reflection, so that a new one that
-// JoinObservers forgets is missed. It reports panics.
+// tell calls every function of an observer by reflection, so that one that JoinObservers forgets is missed. It counts panics.
 func tell(o *holdfast.Observer) (panics int) {
 	ctx := context.Background()
 	v := reflect.ValueOf(o).Elem()
@@ -99,9 +98,7 @@ func TestJoinedObserversSurvivePanics(t *testing.T) {
 	require.Equal(t, reflect.TypeFor[holdfast.Observer]().NumField()-1, panics, "all go on but that of Waiting")
 	require.Equal(t, both, heard)
 
-	absent := &holdfast.Observer{
-		Waiting: func(context.Context, holdfast.WaitEvent) context.Context { return nil },
-	}
+	absent := &holdfast.Observer{Waiting: func(context.Context, holdfast.WaitEvent) context.Context { return nil }}
 	require.NotPanics(t, func() {
 		holdfast.JoinObservers(absent, hearer("c", &heard)).Waiting(context.Background(), holdfast.WaitEvent{})
 	})

@@ -66,8 +66,7 @@ func readmeProgram(t *testing.T) string {
 	return blocks[0][1]
 }
 
-// TestReadmeProgram: the README's program, pasted into a file of its own, is formatted, compiles, and works. Only the
-// server's address is another one.
+// TestReadmeProgram: the README's program is formatted, compiles, and works. Only the server's address is another one.
 func TestReadmeProgram(t *testing.T) {
 	program := readmeProgram(t)
 	formatted, err := format.Source([]byte(program))

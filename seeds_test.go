@@ -185,8 +185,7 @@ func readings(f *ast.File) (found []string) {
 	return found
 }
 
-// TestNoWallClockIsSent: nobody has to set the clocks of the machines that lock. No command has a
-// client's wall clock in it, because nothing reads it.
+// TestNoWallClockIsSent: clients' clocks need not be set. No command has a client's wall clock in it: nothing reads it.
 func TestNoWallClockIsSent(t *testing.T) {
 	places(t, readWall, "reads the wall clock of a client, which may show any time", func(s *source, file string) bool {
 		return !s.nested && !strings.HasPrefix(s.dir, "internal/testkit") && s.dir != "scripts" &&

@@ -87,8 +87,7 @@ func (r *run) known() map[string]map[string]bool {
 	return all
 }
 
-// unknown returns what an expression names that has not been scraped: metrics, labels that it selects
-// by, and labels that it groups by.
+// unknown returns the metrics and labels that an expression names, selects by or groups by and that have not been scraped.
 func unknown(expr parser.Expr, known map[string]map[string]bool) (bad []string) {
 	has := map[string]bool{}
 	parser.Inspect(expr, func(n parser.Node, _ []parser.Node) error {

@@ -114,8 +114,7 @@ func load(t *testing.T, u unit) *memory {
 	return m
 }
 
-// fire evaluates a rule once a minute until a moment, as Prometheus does: an alert fires when its
-// expression has had a value for as long as it says.
+// fire evaluates a rule once a minute, as Prometheus does: an alert fires when its expression had a value for as long as it says.
 func fire(t *testing.T, m *memory, r rule, until time.Duration) []firing {
 	engine := newEngine(t)
 	since := map[string]time.Duration{}
@@ -207,8 +206,7 @@ func TestAlertsAreToldFromWrongOnes(t *testing.T) {
 	}
 }
 
-// TestPromtoolAgrees: where promtool is installed, it runs the same file, so that what these tests
-// make of its format is what it makes of it.
+// TestPromtoolAgrees: promtool, where it is installed, runs the same file, so both understand its format alike.
 func TestPromtoolAgrees(t *testing.T) {
 	tool, err := exec.LookPath("promtool")
 	if err != nil {

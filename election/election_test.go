@@ -32,8 +32,7 @@ func TestCampaign(t *testing.T) {
 		h := lead(t, e, value)
 		require.True(t, e.IsLeader())
 		require.False(t, seen.IsLeader())
-		l, err := seen.Leader(t.Context())
-		require.NoError(t, err)
+		l := leader(t, seen)
 		require.Positive(t, l.Remaining)
 		require.Equal(t, election.Leader{Value: value, Owner: h.Owner(), Token: h.Token(), Remaining: l.Remaining}, l)
 		require.Greater(t, rdb.PTTL(t.Context(), said(e.Name())).Val(), l.Remaining, "it outlives the lease")
@@ -67,8 +66,7 @@ func TestOrder(t *testing.T) {
 		unlock(t, last)
 		h := line[i].Hold()
 		require.Greater(t, h.Token(), last.Token())
-		l, err := all[0].Leader(t.Context())
-		require.NoError(t, err)
+		l := leader(t, all[0])
 		require.Equal(t, value, l.Value)
 		last = h
 	}
@@ -96,8 +94,7 @@ func TestSuccession(t *testing.T) {
 
 // TestRun: it leads until its function returns, and returns what that returned.
 func TestRun(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	e, rdb := newElection(t)
 	failure := errors.New("failure")
 	for _, want := range []error{nil, failure} {
 		err := e.Run(t.Context(), "v", func(ctx context.Context) error {
@@ -119,8 +116,7 @@ func TestRun(t *testing.T) {
 
 // TestRunEnds: when its context ends, it waits for its function, resigns, and returns the cause.
 func TestRunEnds(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	e, rdb := newElection(t)
 	why, failure := errors.New("why"), errors.New("failure")
 	for name, returned := range map[string]func(ctx context.Context) error{
 		"nothing":     func(context.Context) error { return nil },
@@ -263,8 +259,7 @@ func TestWaitingForOneself(t *testing.T) {
 
 // TestOwners: each campaign is a candidate of its own, whatever owner its context has.
 func TestOwners(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	e, _ := newElection(t)
 	ctx := holdfast.WithOwner(t.Context())
 	h, err := e.Campaign(ctx, "first")
 	require.NoError(t, err)
@@ -281,8 +276,7 @@ func TestOwners(t *testing.T) {
 // TestCandidatesOfOneClient: they stand next to each other in the queue, and are candidates of their
 // own all the same: each has an owner, and announces itself.
 func TestCandidatesOfOneClient(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	e, rdb := newElection(t)
 	last := lead(t, e, "0")
 	line := []*campaign{stand(t, rdb, e, "1"), stand(t, rdb, e, "2"), stand(t, rdb, e, "3")}
 	for i, next := range line {
@@ -290,8 +284,7 @@ func TestCandidatesOfOneClient(t *testing.T) {
 		h := next.Hold()
 		require.NotEqual(t, last.Owner(), h.Owner())
 		require.Equal(t, []string{h.Owner()}, rdb.HKeys(t.Context(), e.Name()).Val())
-		l, err := e.Leader(t.Context())
-		require.NoError(t, err)
+		l := leader(t, e)
 		require.Equal(t, [2]any{string(rune('1' + i)), h.Token()}, [2]any{l.Value, l.Token})
 		require.True(t, e.IsLeader())
 		last = h

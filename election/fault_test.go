@@ -52,8 +52,7 @@ func TestAnnouncementMeetsFaults(t *testing.T) {
 		rule := b.proxy.On(script(lua.ElectionAnnounce), 1, fault)
 		h := lead(t, b.faulty, "v")
 		require.Equal(t, 1, rule.Count())
-		l, err := b.other.Leader(t.Context())
-		require.NoError(t, err)
+		l := leader(t, b.other)
 		require.Equal(t, h.Token(), l.Token)
 		require.Equal(t, h.Token(), w.next().Token)
 		unlock(t, h)
@@ -69,8 +68,7 @@ type refusal string
 func (r refusal) Error() string { return string(r) }
 func (refusal) RedisError()     {}
 
-// TestRunAfterARefusedAnnouncement: no answer comes to the announcement, and its repeat is refused; or it is refused at
-// once. Run campaigns again.
+// TestRunAfterARefusedAnnouncement: the announcement, or its repeat after a lost answer, is refused. Run campaigns again.
 func TestRunAfterARefusedAnnouncement(t *testing.T) {
 	const no = refusal("ERR not now")
 	for name, answers := range map[string][]error{"uncertain": {io.EOF, no}, "refused": {no}} {

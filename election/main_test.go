@@ -25,6 +25,19 @@ var (
 	unlock     = kindtest.Unlock
 )
 
+// newElection makes an election for a client of its own.
+func newElection(t testing.TB) (*election.Election, *redis.Client) {
+	c, rdb := kindtest.Shared(t, nil)
+	return election.New(c, uniqueName(t)), rdb
+}
+
+// leader is what an election says of its leader.
+func leader(t testing.TB, e *election.Election) election.Leader {
+	l, err := e.Leader(t.Context())
+	require.NoError(t, err)
+	return l
+}
+
 // said is the key of an election's announcement.
 func said(name string) string { return "holdfast_election:{" + name + "}" }
 
@@ -90,10 +103,7 @@ func watch(t testing.TB, e *election.Election) (w *watched, stop func()) {
 			}
 		}
 	}()
-	stop = func() {
-		cancel()
-		<-w.end
-	}
+	stop = func() { cancel(); <-w.end }
 	t.Cleanup(stop)
 	return w, stop
 }

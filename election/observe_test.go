@@ -146,8 +146,7 @@ func TestCloseResigns(t *testing.T) {
 
 // TestForeignKeys: a key that holds something else is named, with the remedy.
 func TestForeignKeys(t *testing.T) {
-	rdb := redistest.Shared(t).Client(t)
-	e := election.New(newClient(t, rdb, nil), uniqueName(t))
+	e, rdb := newElection(t)
 	require.NoError(t, rdb.HSet(t.Context(), said(e.Name()), "a", "hash").Err())
 	_, err := e.Campaign(t.Context(), "")
 	require.ErrorContains(t, err, "the key "+e.Name()+" is not an election; choose another name; if it is one, ")
@@ -158,8 +157,7 @@ func TestForeignKeys(t *testing.T) {
 	require.Zero(t, rdb.Exists(t.Context(), e.Name()).Val(), "it was given back")
 }
 
-// TestAMessageIsLost: the message about the first leader is lost, and the connection stands. Who
-// observes finds out within a lease of its client.
+// TestAMessageIsLost: the message about the first leader is lost. The observer finds out within a lease of its client.
 func TestAMessageIsLost(t *testing.T) {
 	b := newBooth(t, &holdfast.Options{Lease: 2 * time.Second}, forLong)
 	w, _ := watch(t, b.faulty)

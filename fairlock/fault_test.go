@@ -100,8 +100,7 @@ func TestAGrantForWhoHasLeft(t *testing.T) {
 	unlock(t, take(t.Context(), t, other.Lock, holdfast.Wait(patience)))
 }
 
-// TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in
-// the order of arrival, and one grant.
+// TestEnqueueMeetsFaults: the request for a place, or its answer, is lost. There is one place, in order of arrival, and one grant.
 func TestEnqueueMeetsFaults(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		l := newLine(t)
@@ -217,8 +216,7 @@ func grantedElsewhere(t *testing.T, c *redistest.Cluster, within time.Duration) 
 	}
 }
 
-// TestWithReplicasInLine: who is handed the lock by a message has it when the replicas have. If
-// they do not get it, the next one in line has its turn.
+// TestWithReplicasInLine: a message's grant counts when the replicas have it. If they do not get it, the next one has its turn.
 func TestWithReplicasInLine(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	r.Primary().Command(t, "WAIT", "1", "0") // a replica counts when it has spoken for the first time
@@ -315,16 +313,14 @@ func TestLeaversTogether(t *testing.T) {
 	require.Greater(t, releases(), 100, "control: one each")
 }
 
-// TestQuestionsOvertake: questions that the network keeps do not hold up those that come later. The
-// control: without that they do.
+// TestQuestionsOvertake: questions that the network keeps do not hold up later ones. The control: without that they do.
 func TestQuestionsOvertake(t *testing.T) {
 	require.True(t, placedBeside(t, patience))
 	defer defence.Overtake.Without(t)()
 	require.False(t, placedBeside(t, 3*time.Second), "the fault is none")
 }
 
-// placedBeside reports whether a waiter gets its place while as many questions of its client as are
-// sent at the same time have no answer.
+// placedBeside reports whether a waiter gets its place while all questions that its client may have under way are unanswered.
 func placedBeside(t *testing.T, within time.Duration) bool {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

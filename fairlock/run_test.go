@@ -226,8 +226,7 @@ func TestClientOfARunIsSilent(t *testing.T) {
 	}
 }
 
-// TestCloseInARun: a client is closed while the second of a run holds the lock. The lock and all
-// places of the client are given back.
+// TestCloseInARun: a client is closed while the second of a run holds the lock. The lock and all its places are given back.
 func TestCloseInARun(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb := srv.Client(t)

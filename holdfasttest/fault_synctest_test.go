@@ -53,8 +53,7 @@ func TestFail(t *testing.T) {
 	})
 }
 
-// TestInject: a fault counts what it has hit, lets some through, waits, and is stopped; it does not
-// hit other names, nor other operations.
+// TestInject: a fault counts its hits, lets some through, waits, and is stopped; it hits no other name or operation.
 func TestInject(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, ctx := holdfasttest.New(t), t.Context()
@@ -259,8 +258,7 @@ func occupy(t *testing.T, make func(*holdfast.Client, string) holdfast.Locker,
 	}
 }
 
-// TestTokensGrow: each grant has a greater token, also within one moment of a bubble, and where the server
-// has forgotten the last one.
+// TestTokensGrow: each grant has a greater token, also in one moment of a bubble and after the server forgot the last one.
 func TestTokensGrow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdfasttest.New(t, holdfasttest.AllowHeld())

@@ -24,8 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// waiting waits until so many goroutines of a client wait: in the client, or with places at the server. Who
-// is to read has neither, and listens.
+// waiting waits until so many goroutines of a client wait: in the client, or at the server. Readers only listen.
 func (p *play) waiting(c *holdfast.Client, n int) {
 	eventually(p.T, "goroutines wait", func() bool {
 		l := p.seen()

@@ -65,8 +65,7 @@ func (p *play) note(format string, args ...any) {
 	p.notes = append(p.notes, fmt.Sprintf(format, args...))
 }
 
-// locker makes the lock of one more process, which has locked before: until a client has heard of a
-// server's clock, its requests there count as late.
+// locker makes the lock of one more process, which has locked before: without a server's clock its requests count as late.
 func (p *play) locker(opts holdfast.Options) holdfast.Locker {
 	c := p.client(&opts)
 	require.NoError(p, p.lock(p.make(c, "before:"+c.ID())).Unlock(context.Background()))
@@ -159,8 +158,7 @@ func (s scenario) of() (list []string) {
 	return list
 }
 
-// TestSame: what comes of a story is the same on the double, in a bubble or not, and on a real
-// server; in the quick level there of one kind only.
+// TestSame: a story ends alike on the double, in a bubble or not, and on a real server; quickly there with one kind only.
 //
 // When all have been played, each script of the library has been executed by one.
 func TestSame(t *testing.T) {

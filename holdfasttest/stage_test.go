@@ -98,8 +98,7 @@ func (r *real) client(opts *holdfast.Options) *holdfast.Client {
 
 func (r *real) direct() redis.UniversalClient { return r.past }
 
-// inject has the proxy do what the fault says. It takes commands for the fault's by the same table
-// as the double, which TestOps checks by itself.
+// inject has the proxy do what the fault says. The table that maps commands to faults is the double's; TestOps checks it.
 func (r *real) inject(f holdfasttest.Fault) func() {
 	match := func(args []string) bool { return holdfasttest.Fits(f, args) }
 	nth := 1
@@ -188,8 +187,7 @@ func sooner(ok func() bool) bool {
 	return false
 }
 
-// what is all that a caller can tell of an error. (Which of the two a caller is told who left before an answer
-// is a matter of how long that took.)
+// what is all that a caller can tell of an error. (Which one a caller gets that left before an answer is a matter of time.)
 func what(err error) string {
 	if err == nil {
 		return "nil"

@@ -76,8 +76,7 @@ var deadlocking = map[string]locks{
 	},
 }
 
-// TestDeadlock: each client of a circle hears of it once, and so does who looks from outside; before
-// there is one, and after it, nobody sees any.
+// TestDeadlock: each client of a circle hears of it once, and an observer sees it; before and after it none is seen.
 func TestDeadlock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	for kind, newLock := range deadlocking {
@@ -284,8 +283,7 @@ func TestDeadlockOfMasters(t *testing.T) {
 	require.Len(t, all, 1)
 }
 
-// TestDeadlockOfReaderInLine: a reader whose client has another one in front of it, which asks for both,
-// is part of a circle all the same.
+// TestDeadlockOfReaderInLine: a reader behind another one of its client, which asks for both, is still part of a circle.
 func TestDeadlockOfReaderInLine(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b := newActor(t, rdb, "a"), newActor(t, rdb, "b")

@@ -163,8 +163,7 @@ func TestEndLeavesOthersData(t *testing.T) {
 	require.Equal(t, inspect.Foreign, look(t, i, "few").Kind)
 }
 
-// TestUnreadableOnce: a lock that the server refuses to show is told once, whatever it was found by,
-// and nothing is said of it that nobody knows.
+// TestUnreadableOnce: a lock that the server refuses to show is told once, however it was found, and nothing unknown is said.
 func TestUnreadableOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, ctx := srv.Client(t), t.Context()
@@ -215,8 +214,7 @@ func TestMasterIsDown(t *testing.T) {
 	require.Equal(t, 1, failed)
 }
 
-// TestRefusedConnection: a server that lets nobody in has answered, and says why. go-redis leaves the
-// commands of a pipeline without an error then.
+// TestRefusedConnection: a server that lets nobody in has answered. go-redis leaves a pipeline's commands without an error then.
 func TestRefusedConnection(t *testing.T) {
 	srv := redistest.Start(t)
 	require.NoError(t, srv.Client(t).ConfigSet(t.Context(), "requirepass", "secret").Err())

@@ -338,8 +338,7 @@ func TestOneLookForAll(t *testing.T) {
 	require.Equal(t, int64(1), calls["publish"])
 }
 
-// TestLatchOrSemaphore: a name is one of them, whichever came first, until that one has gone. The other is refused
-// and changes nothing.
+// TestLatchOrSemaphore: a name is one of them until that one has gone. The other is refused and changes nothing.
 func TestLatchOrSemaphore(t *testing.T) {
 	l := newLab(t)
 	c := newClient(t, redistest.Shared(t).Client(t), nil)

@@ -38,8 +38,7 @@ redis.call('DEL', KEYS[1]) redis.call('PUBLISH', KEYS[2], '0') return {1}`, 2).C
 	}
 }
 
-// BenchmarkServerTime is how long a server works for a pair, by its own account. "nothing" is what
-// two calls of an empty script take.
+// BenchmarkServerTime is how long a server works for a pair. "nothing" is what two calls of an empty script take.
 func BenchmarkServerTime(b *testing.B) {
 	for _, p := range redistest.Programs(b) {
 		srv := redistest.Start(b, redistest.Exec(p.Path))

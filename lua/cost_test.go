@@ -380,12 +380,9 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 			middle := c.rdb.LIndex(ctx, "queue:{x}", int64(n/2)).Val()
 			return c.run(lua.FairRelease, middle, "PUBLISH", fairLong, fairLong)
 		},
-		"poll": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000) },
-		"poll of a": func() (int, int) {
-			return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000,
-				"live:h7")
-		},
-		"state": func() (int, int) { return c.run(lua.FairState) },
+		"poll":      func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000) },
+		"poll of a": func() (int, int) { return c.run(lua.FairPoll, "live", "PUBLISH", fairLong, fairLong, 15000, "live:h7") },
+		"state":     func() (int, int) { return c.run(lua.FairState) },
 		"inspect": func() (int, int) {
 			look := costsOf(lua.Inspect)[0]
 			keys := append([]any{c.keys[0], c.keys[1], c.keys[2], c.keys[3]}, look.keys[4:]...)

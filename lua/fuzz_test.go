@@ -28,19 +28,13 @@ var huge = regexp.MustCompile(`[0-9]{6,}`)
 // where the reply is decoded as that of any script.
 func FuzzReply(f *testing.F) {
 	for _, reply := range []string{
-		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n",
-		"$-1\r\n", "_\r\n",
+		"", ":1\r\n", "*1\r\n:1\r\n", "*2\r\n:1\r\n$4\r\n1234\r\n", "*2\r\n:0\r\n:-1\r\n", "*0\r\n", "*-1\r\n", "$-1\r\n", "_\r\n",
 		"-OOM command not allowed\r\n", "-NOSCRIPT No matching script\r\n", "*1\r\n$1\r\n1\r\n", "*2\r\n:1\r\n",
-		"%1\r\n:1\r\n:2\r\n",
-		"*2\r\n:1\r\n*1\r\n:1\r\n", "~1\r\n:1\r\n", ">2\r\n+invalidate\r\n*0\r\n", "*1\r\n:9223372036854775808\r\n",
-		"*1\r\n,1.5\r\n",
-		"*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n",
-		"=7\r\ntxt:abc\r\n",
-		"*-5\r\n", "$-5\r\n", "|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n",
-		"*3\r\n:0\r\n:1000\r\n:-1\r\n", "*4\r\n:0\r\n:1000\r\n$0\r\n\r\n:-2\r\n",
-		"*3\r\n:0\r\n:-1\r\n:9223372036854775807\r\n",
-		"*6\r\n:1\r\n$5\r\nwrite\r\n:-1\r\n$1\r\n7\r\n:2\r\n$1\r\no\r\n",
-		"*6\r\n:1\r\n:3\r\n:-1\r\n:2\r\n$1\r\np\r\n:5\r\n",
+		"%1\r\n:1\r\n:2\r\n", "*2\r\n:1\r\n*1\r\n:1\r\n", "~1\r\n:1\r\n", ">2\r\n+invalidate\r\n*0\r\n", "*1\r\n:9223372036854775808\r\n",
+		"*1\r\n,1.5\r\n", "*1\r\n#t\r\n", "*1\r\n(12\r\n", "*1\r\n_\r\n", "HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n!5\r\nERR x\r\n",
+		"=7\r\ntxt:abc\r\n", "*-5\r\n", "$-5\r\n", "|1\r\n+a\r\n+b\r\n*1\r\n:1\r\n", "*3\r\n:0\r\n:1000\r\n:-1\r\n",
+		"*4\r\n:0\r\n:1000\r\n$0\r\n\r\n:-2\r\n", "*3\r\n:0\r\n:-1\r\n:9223372036854775807\r\n",
+		"*6\r\n:1\r\n$5\r\nwrite\r\n:-1\r\n$1\r\n7\r\n:2\r\n$1\r\no\r\n", "*6\r\n:1\r\n:3\r\n:-1\r\n:2\r\n$1\r\np\r\n:5\r\n",
 		"$3\r\n123\r\n", "+123\r\n", "+OK\r\n", ":2\r\n", ":-1\r\n",
 	} {
 		f.Add([]byte(reply))

@@ -172,8 +172,7 @@ var whatever = map[string]bool{
 	"fence": true,
 }
 
-// TestDecodersAllocateNothing: the replies on the way of a lock that is free are decoded without an allocation, and
-// so are refusals.
+// TestDecodersAllocateNothing: refusals and the replies about a free lock are decoded without an allocation.
 func TestDecodersAllocateNothing(t *testing.T) {
 	granted, refused := NewReply(Done, "7", "7", "5"), NewReply(Denied, num(50), "123", num(0), "a")
 	voted, kept := NewReply(Done, "7", num(0), "5", "123"), NewReply(Done, "7", "9")

@@ -130,8 +130,7 @@ func TestLeaveAtTheLastMoment(t *testing.T) {
 	require.Equal(t, map[string]string{"u:h07": "1"}, f.hash())
 }
 
-// remains is what becomes of a lock that its owner has left for ten seconds when all else that
-// carries the owner comes after that.
+// remains is what becomes of a lock that its owner has left for ten seconds when its other commands come after that.
 func remains(t *testing.T, leave *Script) (hash map[string]string, ttl time.Duration, statuses []Status) {
 	const owner = "u:h7"
 	f := newFixture(t)

@@ -186,8 +186,7 @@ func TestReadWriteCostsControl(t *testing.T) {
 	}
 }
 
-// declaredOnly stands in front of a script and refuses it the keys that it does not declare, in the words of
-// a server that insists on that.
+// declaredOnly stands in front of a script and refuses it undeclared keys, in the words of a server that insists on them.
 const declaredOnly = `
 local server, declared, keyless = redis, {}, {TIME = 1, PUBSUB = 1, PUBLISH = 1, SPUBLISH = 1, publish = 1}
 for _, key in ipairs(KEYS) do declared[key] = true end

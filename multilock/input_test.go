@@ -193,8 +193,7 @@ func TestAPanic(t *testing.T) {
 	}
 }
 
-// TestPermits: one permit of a semaphore is a member like any other. Two are refused: two owners of one
-// each would wait for each other.
+// TestPermits: one permit of a semaphore is a member like any other. Two are refused: two owners of one would block each other.
 func TestPermits(t *testing.T) {
 	c, rdb := shared(t)
 	n := names(t, "mp")

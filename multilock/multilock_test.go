@@ -68,8 +68,7 @@ func TestAHold(t *testing.T) {
 	unlock(t, next)
 }
 
-// TestReentry: the members, the multilock itself and others that overlap with it re-enter under its
-// context, and nobody else does.
+// TestReentry: members, the multilock and others that overlap with it re-enter under its context, and nobody else does.
 func TestReentry(t *testing.T) {
 	c, rdb := shared(t)
 	ctx, n := t.Context(), names(t, "abcd")
@@ -141,8 +140,7 @@ func TestAllOrNone(t *testing.T) {
 	}
 }
 
-// The control: what a client has seen of no hold stays taken for as long as HoldAtLeast says, unless it
-// is given back as what it is.
+// The control: what was refused as a whole stays taken for as long as HoldAtLeast says, unless it is given back as no hold.
 func TestAllOrNoneControl(t *testing.T) {
 	t.Cleanup(defence.Forgo.Without(t))
 	c, rdb := shared(t)
@@ -154,8 +152,7 @@ func TestAllOrNoneControl(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestAHoldAroundKeepsItsTime: what is given back is not what the owner has by an earlier hold, which
-// stays taken for as long as that one asked for.
+// TestAHoldAroundKeepsItsTime: what the owner has by an earlier hold is not given back, and stays taken for its time.
 func TestAHoldAroundKeepsItsTime(t *testing.T) {
 	c, rdb := shared(t)
 	other, _ := shared(t)
@@ -168,8 +165,7 @@ func TestAHoldAroundKeepsItsTime(t *testing.T) {
 	require.Equal(t, n[:1], taken(t, rdb, n...))
 }
 
-// TestNothingBehindIsHeldMeanwhile: while a member is waited for, those before it are held, and those
-// behind it are not. That is what the order is for.
+// TestNothingBehindIsHeldMeanwhile: while a member is waited for, those before it are held, and those behind it are not.
 func TestNothingBehindIsHeldMeanwhile(t *testing.T) {
 	c, rdb := shared(t)
 	other, _ := shared(t)
@@ -368,8 +364,7 @@ func TestTwoOrders(t *testing.T) {
 	}
 }
 
-// The control: taken in the order in which they are given, each process holds what the other one
-// waits for.
+// The control: taken in the order in which they are given, each process holds what the other one waits for.
 func TestTwoOrdersControl(t *testing.T) {
 	t.Cleanup(defence.OneOrder.Without(t))
 	for name, nest := range nestings {

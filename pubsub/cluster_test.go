@@ -105,8 +105,7 @@ func (c clusterTest) links(t *testing.T) {
 	eventually(t, "nothing left", func() bool { return h.Stats() == Stats{} })
 }
 
-// slotMoved moves the slot of one channel to the other shard. The server says sunsubscribe; without
-// the answer to that the channel is silent for good.
+// slotMoved moves the slot of one channel to the other shard. Unless sunsubscribe is answered, the channel stays silent.
 func (c clusterTest) slotMoved(t *testing.T, defended bool) {
 	if !c.sharded {
 		t.Skip("classic channels have no slot")

@@ -234,8 +234,7 @@ func (e *ear) heard() (messages []string, looks []bool) {
 	return append([]string(nil), e.messages...), append([]bool(nil), e.looks...)
 }
 
-// TestListen: a listener is told what messages say, each of them, and when some may have been
-// missed. Who only waits beside it is woken as ever.
+// TestListen: a listener gets each message and hears when some may be missing. A waiter beside it is woken as ever.
 func TestListen(t *testing.T) {
 	_, rdb, h := started(t, Options{})
 	e := &ear{}
@@ -363,8 +362,7 @@ func TestIdleOrder(t *testing.T) {
 	}
 }
 
-// TestLeftInTurn: channels end when each has lingered, also those that were joined and left again
-// meanwhile, and those whose time was cut short.
+// TestLeftInTurn: each channel ends when it has lingered, also if it was joined and left again, or its time was cut short.
 func TestLeftInTurn(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	h := newHub(t, rdb, Options{Linger: 300 * time.Millisecond})

@@ -66,8 +66,7 @@ func TestVoteOfOneWhoHasLeft(t *testing.T) {
 	require.Zero(t, v.Silence())
 }
 
-// findsOut has a caller leave before a vote is sent to a master that was silent, and reports whether
-// the master is known to answer then.
+// findsOut has a caller leave before a vote goes to a silent master, and reports whether the master is known to answer then.
 func findsOut(t *testing.T) bool {
 	for {
 		b, v := ballotAt(t, redistest.Shared(t).Client(t))
@@ -111,8 +110,7 @@ func TestSilentMasterIsAskedForOneWhoHasLeft(t *testing.T) {
 	require.False(t, findsOut(t))
 }
 
-// TestLooksAgainWhenAMajorityIsFree: a refused lock is asked for when so many masters have ended its
-// lease that they are a majority.
+// TestLooksAgainWhenAMajorityIsFree: a refused lock is asked for when a majority of masters have ended its lease.
 func TestLooksAgainWhenAMajorityIsFree(t *testing.T) {
 	held := func(millis int64) answer { return answer{reply: lua.NewReply(lua.Denied, millis, "a:h1", "5")} }
 	granted := answer{counts: true, reply: lua.NewReply(lua.Done, "6", int64(0), "5", "9")}
@@ -391,8 +389,7 @@ func TestProposedAboveTheLast(t *testing.T) {
 	require.Equal(t, uint64(1<<60+1), q.propose())
 }
 
-// TestGivenBackMeanwhile: an operation of a holder that Close has overtaken is not repeated. It came too
-// late, and is not one of unknown outcome.
+// TestGivenBackMeanwhile: an operation that Close has overtaken is not repeated. It came too late; its outcome is known.
 func TestGivenBackMeanwhile(t *testing.T) {
 	b := closedBallot(t)
 	op := func(bool) lua.Call { return lua.Renew.Call("a") }

@@ -60,8 +60,7 @@ func TestSlowMajority(t *testing.T) {
 	var rules []*faultproxy.Rule
 	for i, proxy := range p.proxies {
 		for nth := 1; nth <= 2; nth++ {
-			rules = append(rules, proxy.DelayReply(isVote, nth,
-				time.Duration(1500+i)*time.Millisecond))
+			rules = append(rules, proxy.DelayReply(isVote, nth, time.Duration(1500+i)*time.Millisecond))
 		}
 	}
 	before := p.votes()
@@ -74,8 +73,7 @@ func TestSlowMajority(t *testing.T) {
 	unlock(t, h)
 }
 
-// woken reports whether a waiter that does not hear some of five masters, and looks for the lock by itself never,
-// gets it within a time.
+// woken reports whether a waiter that is deaf to some of five masters, and does not look by itself, gets the lock within a time.
 func woken(t *testing.T, within time.Duration, deaf ...int) bool {
 	t.Cleanup(defence.LeaseEnd.Without(t))
 	t.Cleanup(defence.CannotListen.Without(t))
@@ -169,8 +167,7 @@ func (l *lab) left(name string) (list []time.Duration) {
 	return list
 }
 
-// joins are how a master comes to grant a lock to who holds it already, with what is to be done
-// before and after the lock is got.
+// joins are how a master comes to grant a lock to its holder, with what is done before and after the lock is got.
 var joins = map[string]struct {
 	before, after func(l *lab, p *process, name string)
 }{
@@ -194,8 +191,7 @@ var joins = map[string]struct {
 	},
 }
 
-// joined has a lock that is to stay for an hour unlocked when a master has joined the holder. It
-// returns for how long each keeps it then.
+// joined has a lock with an hour's HoldAtLeast unlocked after a master joined, and returns for how long each keeps it then.
 func joined(t *testing.T, how string) []time.Duration {
 	l := newLab(t, 3)
 	p := l.process(&holdfast.Options{Lease: long})

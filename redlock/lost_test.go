@@ -126,8 +126,7 @@ func TestForgottenHoldIsKept(t *testing.T) {
 			lapses[c.lapse](l, m.Name(), c.masters...)
 			before := h.Deadline()
 			eventually(t, "renewed often", func() bool {
-				return h.Deadline().After(before.Add(3*time.Second)) ||
-					h.Context().Err() != nil
+				return h.Deadline().After(before.Add(3*time.Second)) || h.Context().Err() != nil
 			})
 			require.NoError(t, context.Cause(h.Context()))
 			require.Equal(t, 5, l.held(m.Name()))

@@ -69,6 +69,12 @@ func (l *lab) process(opts *holdfast.Options) *process {
 	return l.patient(opts, time.Second)
 }
 
+// newProcess makes some masters and one process.
+func newProcess(t *testing.T, n int) (*lab, *process) {
+	l := newLab(t, n)
+	return l, l.process(nil)
+}
+
 // newParty makes some masters, one process and a lock of its.
 func newParty(t *testing.T, n int, opts *holdfast.Options) (*lab, *process, *redlock.Mutex) {
 	l := newLab(t, n)

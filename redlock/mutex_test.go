@@ -23,8 +23,7 @@ import (
 
 func TestInput(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	_, p := newProcess(t, 3)
 	twice := []*holdfast.Client{p.clients[0], p.clients[1], p.clients[0]}
 	for what, m := range map[string]*redlock.Mutex{
 		"clients is empty":    redlock.New(nil, "a"),
@@ -96,12 +95,10 @@ func TestEvenNumberOfMasters(t *testing.T) {
 	}
 }
 
-// Another kind of lock of the name, at one of the masters and by the same owner, is another lock:
-// neither is re-entered by the other.
+// Another kind of lock of the name, at one master and by the same owner, is another lock: neither re-enters the other.
 func TestAnotherKindOfTheName(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	l, p := newProcess(t, 3)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts()) // the masters are young, and one more may be somebody else's
 	h := l.everywhere(m)
 	single := rlock.New(p.clients[1], m.Name())
@@ -143,8 +140,7 @@ func TestLabelAtEachMaster(t *testing.T) {
 // the process queue behind, and the first client of the first list is whose Close ends the holds.
 func TestOrderOfClients(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	_, p := newProcess(t, 3)
 	name, c := uniqueName(t), p.clients
 	h := lock(t, redlock.New(c, name))
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
@@ -190,8 +186,7 @@ func TestReleaseOvertakesRenewal(t *testing.T) {
 // closed. What is left there keeps nobody out, so Close has nothing to say.
 func TestCloseWithASilentMaster(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	l, p := newProcess(t, 3)
 	h := l.everywhere(p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(2*time.Second)))
 	p.proxies[2].Silence(true)
 	unlock(t, h)

@@ -44,8 +44,7 @@ func switched(name string, set func(*faultproxy.Proxy, bool)) outage {
 	return outage{name, ofWay(func(p *faultproxy.Proxy) { set(p, true) }), ofWay(func(p *faultproxy.Proxy) { set(p, false) })}
 }
 
-// eachOutage runs a test of each. In the quick level one of each sort is enough: a master that is gone, and one
-// that says nothing.
+// eachOutage runs a test of each; in the quick level of one of each sort: a master that is gone, and one that says nothing.
 func eachOutage(t *testing.T, test func(t *testing.T, o outage)) {
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -98,8 +97,7 @@ func TestMinorityIsOut(t *testing.T) {
 	})
 }
 
-// With three of five masters out of reach nobody gets the lock: the error tells what each said, and
-// nothing is left at the two others.
+// With three of five masters out of reach the lock is not granted: the error has what each said, and nothing is left.
 func TestMajorityIsOut(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {
@@ -259,8 +257,7 @@ func TestHandOffAndOutage(t *testing.T) {
 	require.IsIncreasing(t, kindtest.Chain(t, m, 8, 100))
 }
 
-// asksForItself has the masters say nothing to one in front, who leaves, and returns how many votes the next one asks for
-// while it waits so long.
+// asksForItself has the masters silent to the first waiter, which leaves, and returns how many votes the next one asks for.
 func asksForItself(t *testing.T, wait time.Duration) int {
 	l := newLab(t, 3)
 	name := uniqueName(t)

@@ -70,12 +70,10 @@ func TestState(t *testing.T) {
 	}
 }
 
-// Who holds the lock is decided by a majority: a minority's key that is gone, or is somebody
-// else's, changes nothing, and no one master is believed.
+// A majority decides who holds the lock: a minority's key that is gone, or somebody else's, changes nothing.
 func TestStateIsTheMajoritys(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 5)
-	p := l.process(nil)
+	l, p := newProcess(t, 5)
 	m := p.seen(uniqueName(t))
 	dead := "11111111-2222-4333-8444-555555555555:h"
 	at := func(i int, owner string, lease time.Duration) { l.give(i, m.Name(), owner, lease) }
@@ -125,8 +123,7 @@ func TestStateIsTheMajoritys(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 }
 
-// With a minority out of reach the state is known and the lock can be forced; without a majority
-// the error says why of each master.
+// With a minority out of reach the state is known and the lock can be forced; without a majority the error says why.
 func TestStateAndOutage(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {
@@ -165,8 +162,7 @@ func TestStateAndOutage(t *testing.T) {
 // What was released at too few masters, as far as is known, is no success, and the error says at how many it was.
 func TestForceUnlockWithoutAMajority(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	l, p := newProcess(t, 3)
 	m := p.seen(uniqueName(t))
 	l.everywhere(l.process(nil).seen(m.Name()))
 	for _, proxy := range p.proxies[1:] {
@@ -182,22 +178,15 @@ func TestForceUnlockWithoutAMajority(t *testing.T) {
 // A caller who leaves is not kept by masters that are silent.
 func TestStateIsCancelled(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
-	m := p.mutex(uniqueName(t), redlock.MasterTimeout(5*time.Second))
+	_, p := newProcess(t, 3)
+	m := p.seen(uniqueName(t))
 	for _, proxy := range p.proxies {
 		proxy.Silence(true)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 2)
-	go func() {
-		_, err := m.State(ctx)
-		done <- err
-	}()
-	go func() {
-		_, err := m.ForceUnlock(ctx)
-		done <- err
-	}()
+	go func() { _, err := m.State(ctx); done <- err }()
+	go func() { _, err := m.ForceUnlock(ctx); done <- err }()
 	hellos := faultproxy.Command("HELLO")
 	eventually(t, "both ask", func() bool { return p.proxies[0].Seen(hellos) >= cap(done) })
 	cancel()
@@ -212,8 +201,7 @@ func TestStateIsCancelled(t *testing.T) {
 // What one process left for the rest of its time is forced too, also where a master has not heard of the leaving.
 func TestForceUnlockOfALockThatWasLeft(t *testing.T) {
 	t.Parallel()
-	l := newLab(t, 3)
-	p := l.process(nil)
+	l, p := newProcess(t, 3)
 	m := p.mutex(uniqueName(t), redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 	h := l.everywhere(m, holdfast.HoldAtLeast(time.Hour))
 	p.proxies[1].Silence(true)

@@ -96,8 +96,7 @@ func TestWaitsForItself(t *testing.T) {
 	require.Empty(t, l.heard)
 }
 
-// TestToldOnce: waits with a limit that come again and again for one holder are told once, and those for
-// the next holder once more.
+// TestToldOnce: waits with a limit that come again and again are told once for one holder, and once more for the next.
 func TestToldOnce(t *testing.T) {
 	t.Parallel()
 	l := newLooker(t, redistest.Shared(t).Client(t), longWait)
@@ -119,8 +118,7 @@ func TestToldOnce(t *testing.T) {
 	require.Empty(t, l.heard)
 }
 
-// TestWaitsForOthers is the control: behind another client nobody waits for itself. Then the same client waits for
-// itself, and says so.
+// TestWaitsForOthers is the control: behind another client no wait is for itself. Then the same client waits for itself.
 func TestWaitsForOthers(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)

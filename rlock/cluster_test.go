@@ -37,8 +37,7 @@ func TestClusterNodeHangs(t *testing.T) {
 	t.Run("unlock", c.unlocks)
 }
 
-// unlocks: an Unlock at the master that hangs returns when its budget is spent, although go-redis waits
-// for ever, and goes on in the background.
+// unlocks: an Unlock at a hanging master returns when its budget is spent, without ReadTimeout too, and goes on in background.
 func (c hangingCluster) unlocks(t *testing.T) {
 	client := newClient(t, c.client(t, -1), &holdfast.Options{RetryBudget: 2 * time.Second})
 	l := rlock.New(client, c.tags(t)[0])
@@ -74,8 +73,7 @@ func (c hangingCluster) tags(t *testing.T) (tags [3]string) {
 	return tags
 }
 
-// lostElsewhere is how many holds were lost of two, one on each of the others, until all had their
-// time for that. No answer is given up in this time.
+// lostElsewhere is how many of two holds, one on each other master, were lost in the time for that. No answer is given up.
 func (c hangingCluster) lostElsewhere(t *testing.T) (lost int) {
 	const lease = 4 * time.Second
 	client := newClient(t, c.client(t, 5*time.Minute), &holdfast.Options{Lease: lease})
@@ -190,8 +188,7 @@ func TestSentinelWithRouting(t *testing.T) {
 	}
 	s.AwaitReplica(t.Context(), t)
 	s.Failover(t)
-	// Until a client has found the new primary it may be granted locks by the old one, which go
-	// with its data when that becomes a replica.
+	// Until a client has found the new primary the old one may grant it locks, which vanish when that becomes a replica.
 	primary := s.Primary(t).Client(t)
 	for _, clients := range []map[string]*holdfast.Client{holders, waiters} {
 		for name, c := range clients {

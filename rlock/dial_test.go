@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// refusedOnce is a client that is refused its first connection. The next ones take as long as the test, as those to
-// a server that drops packets.
+// refusedOnce is a client whose first connection is refused. The next ones hang, as those to a server that drops packets.
 func refusedOnce(t *testing.T, o redis.Options) (rdb *redis.Client, dials *atomic.Int64) {
 	over := make(chan struct{})
 	o.Addr, o.ReadTimeout = "127.0.0.1:1", 100*time.Millisecond

@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestClosedInTheWrongOrder: who closes go-redis first is told that locks are left, and how to
-// close, by the error and in the log.
+// TestClosedInTheWrongOrder: if go-redis is closed first, error and log say that locks are left, and how to close.
 func TestClosedInTheWrongOrder(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
@@ -85,8 +84,7 @@ func TestClosedAfterALostUnlock(t *testing.T) {
 	require.EqualValues(t, 1, srv.Client(t).Exists(t.Context(), "a").Val(), "it is left")
 }
 
-// TestCloseAsksASilentServerOnce: a server that has said nothing for the retry budget is not waited
-// for again, which would take another ReadTimeout.
+// TestCloseAsksASilentServerOnce: Close does not wait again for a server that was silent for the retry budget.
 func TestCloseAsksASilentServerOnce(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -111,8 +109,7 @@ func TestCloseAsksASilentServerOnce(t *testing.T) {
 	require.EqualValues(t, 1, batches.Load(), "one batch for both")
 }
 
-// TestCloseWithoutReadTimeout: what an Unlock without an answer left to do ends with the retry budget, also where go-redis
-// waits for answers for ever.
+// TestCloseWithoutReadTimeout: what an Unlock without an answer left to do ends with the retry budget, without ReadTimeout too.
 func TestCloseWithoutReadTimeout(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -283,8 +280,7 @@ func (p *panicky) around(send func() error, cmds ...redis.Cmder) (err error) {
 		a := p.aim.Load()
 		owner, _ := p.owner.Load().(string)
 		return a != nil && len(cmd.Args()) > 1 && cmd.Args()[1] == a.script.Hash() &&
-			(owner == "" || slices.Contains(cmd.Args(), any(owner))) &&
-			a.times.Add(-1) >= 0
+			(owner == "" || slices.Contains(cmd.Args(), any(owner))) && a.times.Add(-1) >= 0
 	}
 	panics := slices.ContainsFunc(cmds, due)
 	if !panics || p.after.Load() {

@@ -62,8 +62,7 @@ func TestLooksLeaveNothingOpen(t *testing.T) {
 	})
 }
 
-// TestForceUnlockForcesOne: the reply of a forced unlock is lost, and a waiter gets the lock before
-// the release is sent again. The waiter keeps it.
+// TestForceUnlockForcesOne: a forced unlock's reply is lost, and a waiter gets the lock before the repeat. The waiter keeps it.
 func TestForceUnlockForcesOne(t *testing.T) {
 	t.Parallel()
 	p := newProxied(t, nil)
@@ -98,8 +97,7 @@ func TestUnlockAfterAnother(t *testing.T) {
 	tells(t, err, holdfast.ErrUncertain, fmt.Sprintf(`the last token was "%d", and not %d`, other.Token(), h.Token()))
 }
 
-// TestTryLockTooLate: the answer to a call that asks once comes when its lease cannot be trusted any more. Nothing
-// was lost that its caller had.
+// TestTryLockTooLate: the answer to TryLock comes when its lease cannot be trusted any more. The caller has lost nothing.
 func TestTryLockTooLate(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -150,8 +148,7 @@ func TestUnlockIsDetachedControl(t *testing.T) {
 	require.False(t, free(t, p.direct, "a"))
 }
 
-// TestLostAndLockedAgain: an owner whose hold ran out locks again. What is still being sent to give
-// the old one back does not touch the new one.
+// TestLostAndLockedAgain: an owner whose hold ran out locks again. What still gives the old hold back leaves the new one alone.
 func TestLostAndLockedAgain(t *testing.T) {
 	again := func(t *testing.T) (p *proxied, h *holdfast.Hold) {
 		p = newProxied(t, nil)
@@ -250,8 +247,7 @@ func TestServersClockIsSet(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestSlowWay: the network keeps every request for longer than it may take. Each refusal gives the
-// next one more time, so that it gets there.
+// TestSlowWay: the network keeps every request for too long. Each refusal gives the next one more time, so that it gets there.
 func TestSlowWay(t *testing.T) {
 	p := newTimed(t, 3*time.Second)
 	warm(t, p)

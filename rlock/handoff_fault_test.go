@@ -40,8 +40,7 @@ func (l *line) join(ctx context.Context, t *testing.T, opts ...holdfast.Option) 
 	eventually(t, "it waits", func() bool { return queued() > before })
 }
 
-// stale waits until the time is over for which the lock is handed off without a look at the server.
-// It is 10 ms; a key with that time to live tells it.
+// stale waits until hand-offs look at the server again, after 10 ms; a key with a time to live tells that.
 func (p *proxied) stale(t *testing.T) {
 	require.NoError(t, p.direct.Set(t.Context(), "clock", 1, 20*time.Millisecond).Err())
 	eventually(t, "20 ms", func() bool { return free(t, p.direct, "clock") })

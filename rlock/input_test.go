@@ -186,8 +186,7 @@ func FuzzLease(f *testing.F) {
 	})
 }
 
-// lasts checks how long a hold lasts that has just been confirmed: on the server, and for the
-// process. The token's key goes by the longest lease too.
+// lasts checks for how long a hold that has just been confirmed lasts on the server and in the process, and its token's key.
 func lasts(t *testing.T, rdb *redis.Client, m *rlock.Mutex, hold *holdfast.Hold, lease time.Duration) {
 	t.Helper()
 	const slow = 40 * time.Second // for whatever the machine does in between

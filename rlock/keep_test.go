@@ -30,8 +30,7 @@ func onePair(t testing.TB, m *rlock.Mutex, opts ...holdfast.Option) uint64 {
 	return h.Token()
 }
 
-// keepIt has a client keep the lock. That takes more than one pair, because the client listens for
-// calls only from the first one on.
+// keepIt has a client keep the lock. It takes more than one pair: the client listens for calls only from the first one on.
 func keepIt(t testing.TB, rdb redis.UniversalClient, m *rlock.Mutex) (token uint64) {
 	require.Eventually(t, func() bool {
 		token = onePair(t, m)
@@ -206,8 +205,7 @@ func TestKeptBeforeWhoCannotCall(t *testing.T) {
 	}
 }
 
-// TestKeptAndForced: the lock is forced free while it is kept. The client learns of that at once, and
-// not when it renews the lease.
+// TestKeptAndForced: a kept lock is forced free. The client learns of that at once, not when it renews the lease.
 func TestKeptAndForced(t *testing.T) {
 	theirs := func(within time.Duration) bool {
 		k := newKept(t, forEver)

@@ -65,8 +65,7 @@ func kind(t *testing.T) kindtest.Kind {
 // TestKind: what every kind of lock promises.
 func TestKind(t *testing.T) { kindtest.Run(t, kind(t)) }
 
-// TestKindControls: each fault of the suite does harm where the defence is missing. One kind shows that
-// for all, as they share what protects them.
+// TestKindControls: each fault of the suite does harm without the defence. One kind shows it for all, which share the defences.
 func TestKindControls(t *testing.T) {
 	stay := []*defence.Switch{&defence.Stay}
 	for name, c := range map[string]struct {

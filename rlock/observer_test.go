@@ -1,7 +1,9 @@
 package rlock_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"runtime"
 	"strings"
 	"sync"
@@ -78,8 +80,7 @@ func TestObserverEndsGoroutine(t *testing.T) {
 	require.ErrorIs(t, try(), holdfast.ErrNotAcquired, "control")
 }
 
-// TestObserverEndsGoroutineAtFirst: a Waiting that ends the goroutine is followed by Refused, so that who
-// counts waiters counts this one out.
+// TestObserverEndsGoroutineAtFirst: Refused follows a Waiting that ends the goroutine, so that counts of waiters add up.
 func TestObserverEndsGoroutineAtFirst(t *testing.T) {
 	refused := make(chan holdfast.RefusalEvent, 10)
 	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
@@ -91,8 +92,7 @@ func TestObserverEndsGoroutineAtFirst(t *testing.T) {
 	require.ErrorIs(t, (<-refused).Err, holdfast.ErrUnavailable)
 }
 
-// TestObserverHearsOfHandOff: how each was granted that goroutines of one client pass on to each other,
-// and what the client kept.
+// TestObserverHearsOfHandOff: how grants came about that goroutines of one client pass on, or that the client kept.
 func TestObserverHearsOfHandOff(t *testing.T) {
 	var mu sync.Mutex
 	how := map[holdfast.How]int{}
@@ -113,8 +113,7 @@ func TestObserverHearsOfHandOff(t *testing.T) {
 	require.True(t, seen(holdfast.Asked))
 }
 
-// TestWaitedIsNotNegative: who unlocks looks at the clock once, and hands the lock off by that to somebody who may have
-// come since.
+// TestWaitedIsNotNegative: Unlock reads the clock once, and hands the lock off by that to a waiter that may have come since.
 func TestWaitedIsNotNegative(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -159,12 +158,34 @@ func ends(t *testing.T) (told []error) {
 	return told
 }
 
-// TestObserverHearsOfLoss: an observer is told of the end of a hold that no Unlock made. Control: without that it
-// counts the hold for ever.
+// TestObserverHearsOfLoss: an observer is told of a hold's end that no Unlock made. Control: else it counts the hold for ever.
 func TestObserverHearsOfLoss(t *testing.T) {
 	told := ends(t)
 	require.Len(t, told, 1)
 	require.ErrorIs(t, told[0], holdfast.ErrLost)
 	defer defence.ToldEnds.Without(t)()
 	require.Empty(t, ends(t), "control")
+}
+
+// TestLossWithoutALogger: a client that was given no Logger tells a loss to the program's default logger.
+func TestLossWithoutALogger(t *testing.T) {
+	rdb := redistest.Shared(t).Client(t)
+	for _, opts := range []*holdfast.Options{nil, {}, {Logger: slog.New(slog.DiscardHandler)}} {
+		said := new(bytes.Buffer)
+		program := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(said, nil)))
+		c, err := holdfast.New(rdb, opts)
+		slog.SetDefault(program)
+		require.NoError(t, err)
+		name := uniqueName(t)
+		hold := lock(t, rlock.New(c, name))
+		require.NoError(t, rdb.Del(t.Context(), name).Err())
+		require.ErrorIs(t, hold.Extend(t.Context(), holdfast.DefaultLease), holdfast.ErrLost)
+		require.NoError(t, c.Close(t.Context()))
+		if opts != nil && opts.Logger != nil {
+			require.Empty(t, said.String())
+			continue
+		}
+		require.Contains(t, said.String(), "level=WARN msg=\"lock lost\" kind=rlock name="+name)
+	}
 }

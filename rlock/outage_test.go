@@ -41,8 +41,7 @@ func unavailable(t *testing.T, err error, causes ...error) {
 	}
 }
 
-// TestOutageInTheLocalQueue: who waits behind another one of its client, which cannot reach the
-// server, knows what that one knows.
+// TestOutageInTheLocalQueue: a waiter behind another one of its client that cannot reach the server knows what that one knows.
 func TestOutageInTheLocalQueue(t *testing.T) {
 	t.Parallel()
 	refusedDials(t)

@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// parcels has two clients lock and unlock the same names, many at a time, until a fault has happened to
-// five scripts for many locks, every 5th of them.
+// parcels has two clients lock and unlock the same names until a fault has hit every 5th of 25 scripts for many locks.
 var parcels = kindtest.Crowd{
 	Clients: 2, Each: 48, Names: 48, Times: 4,
 	New:     func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
@@ -92,8 +91,7 @@ func newGathering(t *testing.T) *gathering {
 	return g
 }
 
-// together does something with each of the locks by one script, and returns what came of it. Two calls
-// are under way until all of these have gathered.
+// together has one script do something with each of the locks, behind two calls that are under way, and returns the errors.
 func (g *gathering) together(do func(m *rlock.Mutex) error) []error {
 	g.Helper()
 	hold := g.proxy.On(script(lua.Acquire), 0, faultproxy.HoldReply)

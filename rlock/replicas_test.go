@@ -177,8 +177,7 @@ func TestReentryAndReplicas(t *testing.T) {
 	require.True(t, free(t, rdb, "a"))
 }
 
-// TestHandOffAndReplicas: who waits in the same client is handed the lock only if it wants no more
-// replicas than were waited for.
+// TestHandOffAndReplicas: a waiter of the same client is handed the lock only if it wants no more replicas than the holder.
 func TestHandOffAndReplicas(t *testing.T) {
 	_, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a")

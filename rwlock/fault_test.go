@@ -95,8 +95,7 @@ func lateRead(t *testing.T, hooks ...redis.Hook) holdfast.Holder {
 	return state.Holders[0]
 }
 
-// What comes late sets neither the count nor the lease of a reader back: else a writer would be let
-// in while the reader trusts its hold.
+// What comes late sets neither the count nor the lease of a reader back: else a writer would be let in beside it.
 func TestLateRead(t *testing.T) {
 	holder := lateRead(t)
 	require.Equal(t, 2, holder.Count)

@@ -283,8 +283,7 @@ func TestLastWriterThatWaits(t *testing.T) {
 	unlock(t, first)
 }
 
-// Readers and writers take turns: a reader lets one writer go first, and a writer all readers that
-// waited before the write before it.
+// Readers and writers take turns: a reader lets one writer go first, a writer all readers that waited before that writer.
 func TestTurns(t *testing.T) {
 	l := newLab(t)
 	one, two, three := l.process(nil), l.process(nil), l.process(nil)
@@ -385,8 +384,7 @@ func TestOtherKeys(t *testing.T) {
 	require.True(t, strings.Contains(err.Error(), "rwlock.New"))
 }
 
-// TestStaysWhileReading: a lock that its writer has left ends its stay when that was promised, though
-// the owner goes on reading, and also after that.
+// TestStaysWhileReading: a lock that its writer has left ends its stay as promised, also if the owner goes on reading.
 func TestStaysWhileReading(t *testing.T) {
 	t.Parallel()
 	const stay = time.Second
@@ -416,8 +414,7 @@ func TestStaysWhileReading(t *testing.T) {
 	}
 }
 
-// upgradesWhileWaiting has one owner wait to read and to write behind a writer, until it reads first.
-// It returns what came of the write while it reads.
+// upgradesWhileWaiting has one owner wait to read and to write until it reads, and returns what came of the write meanwhile.
 func upgradesWhileWaiting(t *testing.T, opts ...holdfast.Option) error {
 	l := newLab(t)
 	m, foreign := l.process(&holdfast.Options{Linger: time.Millisecond}), l.process(nil)

@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// proxied is the semaphore for a client behind a proxy, which gives a reply up quickly. On a slow machine it may do
-// so without a fault too, and repeat.
+// proxied is the semaphore for a client behind a proxy, which gives up a reply quickly; on a slow machine without a fault too.
 func (l *lab) proxied(hooks ...redis.Hook) (*semaphore.Semaphore, *faultproxy.Proxy) {
 	rdb, proxy := kindtest.Behind(l.TB, l.srv.Addr(), 100*time.Millisecond, hooks...)
 	return l.through(rdb, nil), proxy
@@ -55,8 +54,7 @@ func TestAtMostOnce(t *testing.T) {
 	})
 }
 
-// The control: without the look at what the owner has, a release that is repeated counts twice. (That an attempt does
-// is shown by TestLate.)
+// The control: without the look at what the owner has, a repeated release counts twice. (TestLate shows it of an attempt.)
 func TestRepeatControl(t *testing.T) {
 	l := newLab(t, 5)
 	s, proxy := l.proxied(mutant.Hook(lua.SemRelease, "local n = take(owner)", "local n = math.max(1, take(owner))"))
@@ -163,8 +161,7 @@ func TestSilentClient(t *testing.T) {
 	require.LessOrEqual(t, silent(t), 2, "and one more if its poll came late")
 }
 
-// The control: without what is known of a claim that has ended. It looks at up to five, as a poll that comes early takes a
-// place out of the queue.
+// The control: without what is known of an ended claim. It takes up to five tries: an early poll takes a place out of the queue.
 func TestSilentClientControl(t *testing.T) {
 	t.Parallel()
 	var hooks []redis.Hook
@@ -349,8 +346,7 @@ func many(t *testing.T, hooks ...redis.Hook) (got int) {
 	return len(held)
 }
 
-// TestManyAreFree: what comes back at once is handed out at once, also if it is more than one script hands
-// out, and without a poll.
+// TestManyAreFree: what comes back at once is handed out at once, without a poll, even if it is more than one script hands out.
 func TestManyAreFree(t *testing.T) {
 	require.Equal(t, 250, many(t))
 

@@ -200,8 +200,7 @@ func TestBadNumbers(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrInvalid)
 }
 
-// TestArrival: who came first is served first, over clients, and who wants many is not passed by who
-// wants one, who asks later or does not wait.
+// TestArrival: the first to come is served first, over clients; a later request for one does not pass a request for many.
 func TestArrival(t *testing.T) {
 	l := newLab(t, 3)
 	a, b := l.process(nil), l.process(nil)
@@ -266,8 +265,7 @@ func TestTooManyIsNoOutage(t *testing.T) {
 	l.settled()
 }
 
-// TestSetPermits: more are handed out at once; of fewer nothing is granted until enough came back, and
-// who waits for more than there are is told.
+// TestSetPermits: more permits are handed out at once; of fewer none is granted until enough came back. Who wants more is told.
 func TestSetPermits(t *testing.T) {
 	l := newLab(t, 2)
 	a, b := l.process(nil), l.process(nil)

@@ -21,8 +21,7 @@ func checkHeap(t *testing.T, h *leases) {
 	}
 }
 
-// churn applies one operation per byte: a lease from a small set is put somewhere, or removed, or
-// the first is taken. It compares with a map.
+// churn puts or removes a lease of a small set, or takes the first, for each byte, and compares with a map.
 func churn(t *testing.T, ops []byte) {
 	for _, kind := range []int{ends, turns} {
 		h := leases{kind: kind}
@@ -85,8 +84,7 @@ func TestTrust(t *testing.T) {
 	require.Positive(t, Trust(math.MaxInt64))
 }
 
-// TestDurations: whatever the length, several attempts fit before the deadline, and a lease that is
-// in a batch is not taken early into the same one.
+// TestDurations: at any length several attempts fit before the deadline, and no batch takes a lease twice.
 func TestDurations(t *testing.T) {
 	require.Equal(t, 20*time.Millisecond, patience(100*time.Millisecond))
 	require.Equal(t, 500*time.Millisecond, patience(5*time.Second))

@@ -156,8 +156,7 @@ func TestLateAnswer(t *testing.T) {
 	require.Empty(t, told(controls{without: &defence.TooLate}), "control: back from the dead")
 }
 
-// TestPausedProcess: the process stands still beyond the lease between making a batch and sending
-// it. No renewal is sent when it goes on.
+// TestPausedProcess: the process stands still beyond the lease between making a batch and sending it. Nothing is sent then.
 func TestPausedProcess(t *testing.T) {
 	sent := func(off controls) (sent int) {
 		off.beforeRun = func() { time.Sleep(lease) }
@@ -174,8 +173,7 @@ func TestPausedProcess(t *testing.T) {
 		"control: renewed when the server may have granted it to another")
 }
 
-// TestPausedClock: the goroutine that keeps the time stands still beyond the leases. All are told
-// as soon as it goes on, and none is renewed.
+// TestPausedClock: the clock goroutine stands still beyond the leases. All are told when it goes on, and none is renewed.
 func TestPausedClock(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		start := time.Now()
@@ -194,8 +192,7 @@ func TestPausedClock(t *testing.T) {
 	})
 }
 
-// TestForgetDuringBatch: the verdict of a batch that is under way is ignored after Forget, and also
-// by a later life of the same lease.
+// TestForgetDuringBatch: after Forget the verdict of a batch under way is ignored, also by a later life of the lease.
 func TestForgetDuringBatch(t *testing.T) {
 	told := func(off controls) (lost []error) {
 		bubble(t, off, func(t *testing.T, w *Watchdog, s *fakeServer) {

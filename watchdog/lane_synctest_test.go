@@ -90,8 +90,7 @@ func (f *fleet) run(t *testing.T, n int, lanes bool, during func(*Watchdog)) {
 // filled is after what time all places of a lane are taken by attempts that hang, and its leases wait.
 const filled = lease/3 + maxInFlight*lease/12 + lease/24
 
-// TestHungLane: who hangs keeps neither verdicts nor places from others, be it few leases or many
-// times more than all places hold.
+// TestHungLane: a hanging server keeps neither verdicts nor places from others, however many leases hang there.
 func TestHungLane(t *testing.T) {
 	for _, n := range []int{1, 200} {
 		f := &fleet{hang: time.Hour}
@@ -105,8 +104,7 @@ func TestHungLane(t *testing.T) {
 	}
 }
 
-// TestLaneLeft: what waits for a place beside a server that hangs is renewed by its new server,
-// once one of the attempts there has come back.
+// TestLaneLeft: what waits for a place beside a hanging server is renewed by its new server once an attempt has come back.
 func TestLaneLeft(t *testing.T) {
 	f := &fleet{hang: lease / 2}
 	f.run(t, 1, true, func(w *Watchdog) {

@@ -182,8 +182,7 @@ func TestClaimIsTriedAgainInTime(t *testing.T) {
 	})
 }
 
-// TestRest: a lease that is not to be renewed any more is lost at its deadline, and one that is
-// confirmed as renewed again is renewed.
+// TestRest: a lease that is no longer renewed is lost at its deadline; one that is confirmed as renewed again is renewed.
 func TestRest(t *testing.T) {
 	for _, rest := range []bool{true, false} { // the second one is the control
 		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {

@@ -207,8 +207,7 @@ func TestExpire(t *testing.T) {
 	})
 }
 
-// TestExpireConfirmed: a lease that was confirmed is not over, whatever it had been without that;
-// nor is one that was forgotten told.
+// TestExpireConfirmed: a lease that was confirmed is not over, and one that was forgotten is not told.
 func TestExpireConfirmed(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		h := watch(t, w, true)

@@ -51,29 +51,17 @@ func (s *fakeServer) renew(ctx context.Context, batch []Renewal) {
 	s.mu.Unlock()
 }
 
-func (s *fakeServer) count() int {
+// seen is something that a fake server has seen, read under its mutex.
+func seen[T any](s *fakeServer, read func() T) T {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.calls)
+	return read()
 }
 
-func (s *fakeServer) call(i int) call {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.calls[i]
-}
-
-func (s *fakeServer) peak() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.most
-}
-
-func (s *fakeServer) underWay() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.busy
-}
+func (s *fakeServer) count() int      { return seen(s, func() int { return len(s.calls) }) }
+func (s *fakeServer) call(i int) call { return seen(s, func() call { return s.calls[i] }) }
+func (s *fakeServer) peak() int       { return seen(s, func() int { return s.most }) }
+func (s *fakeServer) underWay() int   { return seen(s, func() int { return s.busy }) }
 
 func (s *fakeServer) say(answer func(ctx context.Context, batch []Renewal)) {
 	s.mu.Lock()
@@ -81,15 +69,12 @@ func (s *fakeServer) say(answer func(ctx context.Context, batch []Renewal)) {
 	s.answer = answer
 }
 
-func confirm(_ context.Context, batch []Renewal) {
-	for i := range batch {
-		batch[i].Verdict = Renewed
-	}
-}
+func confirm(_ context.Context, batch []Renewal) { judge(batch, Renewed) }
+func gone(_ context.Context, batch []Renewal)    { judge(batch, Gone) }
 
-func gone(_ context.Context, batch []Renewal) {
+func judge(batch []Renewal, verdict Verdict) {
 	for i := range batch {
-		batch[i].Verdict = Gone
+		batch[i].Verdict = verdict
 	}
 }
 

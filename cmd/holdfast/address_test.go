@@ -241,8 +241,7 @@ func strangers(t *testing.T) (cert, key string) {
 	return cert, key
 }
 
-// TestTLSFiles: a mistake in the files is found before anything is sent, for every form of an
-// address: nothing listens at this one.
+// TestTLSFiles: for every form of an address a mistake in the files is found before anything is sent: nothing listens there.
 func TestTLSFiles(t *testing.T) {
 	ca, cert, key := redistest.NewCerts(t).Files()
 	_, other := strangers(t)
@@ -273,9 +272,7 @@ func TestTLSFiles(t *testing.T) {
 			}
 			code, _, stderr := says(append(args, "--", "true")...)
 			require.Equal(t, exitUsage, code, stderr)
-			for _, text := range c.says {
-				require.Contains(t, stderr, text)
-			}
+			has(t, stderr, c.says...)
 			require.NotContains(t, stderr, "pw")
 		})
 	}

@@ -124,8 +124,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 		m := miniredis.RunT(t) // its clock stands still
 		p := runDemo(t, nil, "--redis", "redis://"+m.Addr())
 		require.Equal(t, exitFailed, p.end())
-		require.Contains(t, p.stdout.String(), "FAILED  the demo cannot go on")
-		require.Contains(t, p.stdout.String(), "checks FAILED.")
+		has(t, p.stdout.String(), "FAILED  the demo cannot go on", "checks FAILED.")
 		require.Empty(t, m.Keys(), "cleaned up all the same")
 	})
 	t.Run("locks are taken away", func(t *testing.T) {

@@ -101,10 +101,8 @@ func TestDoctorScreen(t *testing.T) {
 	var out bytes.Buffer
 	require.NoError(t, d.print(newScreen(&out)))
 	text := out.String()
-	require.Contains(t, text, "for locks with a lease of 30s\n")
-	require.Contains(t, text, "error    permissions  127.0.0.1:7000: refused")
-	require.Contains(t, text, "ok       role         127.0.0.1:7001: a master\n")
-	require.Contains(t, text, "\n                      remedy: +hset")
+	has(t, text, "for locks with a lease of 30s\n", "error    permissions  127.0.0.1:7000: refused")
+	has(t, text, "ok       role         127.0.0.1:7001: a master\n", "\n                      remedy: +hset")
 	require.True(t, strings.HasSuffix(text, "  x\n\nremedy for memory, clients: give it +info\n\n1 error, 3 notes, 1 ok\n"), text)
 	require.Equal(t, 1, strings.Count(text, "+info"), "what helps several is said once")
 	require.NotContains(t, text, "\x1b")
@@ -118,8 +116,7 @@ func TestDoctorOfTheSilent(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
 	srv.Pause()
-	p := start(t, nil, "doctor", "--redis",
-		"redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
+	p := start(t, nil, "doctor", "--redis", "redis://"+srv.Addr()+"?read_timeout=1s&max_retries=-1")
 	require.Equal(t, exitNoServer, p.end(), p.stderr.String())
 	require.Contains(t, p.stderr.String(), "is it running")
 	require.Empty(t, p.stdout.String())
@@ -169,13 +166,10 @@ func TestDoctorDeadlocks(t *testing.T) {
 	f := r.Findings[0]
 	require.Equal(t, "error", r.Worst)
 	require.Equal(t, "deadlock", f.Check)
-	for _, part := range []string{"2 waits in a circle: ", "billing@host-1 (client " + a.ID() + `) has "x", token `, "stock@host-2", `for "x"`} {
-		require.Contains(t, f.Found, part)
-	}
+	has(t, f.Found, "2 waits in a circle: ", "billing@host-1 (client "+a.ID()+`) has "x", token `, "stock@host-2", `for "x"`)
 	require.Contains(t, f.Command, "holdfast unlock --force")
 	_, out = look("ls")
-	require.Contains(t, out, "billing@host-1")
-	require.Contains(t, out, "stock@host-2")
+	has(t, out, "billing@host-1", "stock@host-2")
 	_, out = look("inspect", "y")
 	require.Contains(t, out, "(stock@host-2)")
 	code, out = look("unlock", "y", "--force", "--owner", y.Owner(), "--yes", "--json")
@@ -188,8 +182,7 @@ func TestDoctorDeadlocks(t *testing.T) {
 	require.Zero(t, code, out)
 }
 
-// TestDoctorDeadlocksHostile: what others have written into Redis does nothing to a terminal, nor to a shell that is
-// given the remedy.
+// TestDoctorDeadlocksHostile: what others have written into Redis harms neither a terminal nor a shell that runs the remedy.
 func TestDoctorDeadlocksHostile(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

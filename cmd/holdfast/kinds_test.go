@@ -56,8 +56,7 @@ func TestRunKinds(t *testing.T) {
 	}
 }
 
-// TestRunQuorum: the lock of three masters is kept by two of them. With one left it is said at once
-// that too few answer, and not that somebody has it.
+// TestRunQuorum: two of three masters keep the lock. With one left it says at once that too few answer, not that it is held.
 func TestRunQuorum(t *testing.T) {
 	t.Parallel()
 	masters := redistest.StartMasters(t, 3)
@@ -102,8 +101,7 @@ func TestRunQuorum(t *testing.T) {
 		"2 of 3 masters do not answer, and a majority must: no answer from Redis at redis://")
 }
 
-// severalOf are the names of a test's locks and the arguments that take them. Names may have in them what
-// parts names elsewhere.
+// severalOf are the names of a test's locks, with letters that separate names elsewhere, and the arguments that take them.
 func severalOf(t *testing.T) (names, args []string) {
 	names = []string{t.Name() + ":z", t.Name() + ":a, --also b", t.Name() + ":m"}
 	return names, []string{"run", "--kind", "multilock", "--wait", "0", "--name", names[0], "--also", names[1], "--also=" + names[2], "--"}
@@ -163,7 +161,6 @@ func TestRunSeveralLost(t *testing.T) {
 	p.prints(t, "ready")
 	require.EqualValues(t, 1, srv.Client(t).Del(t.Context(), names[1]).Val())
 	require.Equal(t, exitLost, p.end())
-	require.Contains(t, p.stderr.String(), `rlock "`+names[1]+`": lock lost`)
-	require.Contains(t, p.stderr.String(), "was lost while the command ran")
+	has(t, p.stderr.String(), `rlock "`+names[1]+`": lock lost`, "was lost while the command ran")
 	require.Zero(t, exists(t, srv.Client(t), names...))
 }

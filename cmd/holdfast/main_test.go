@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// asCommand makes the test binary the command itself, so that tests run it as a process, with the
-// race detector if they have it.
+// asCommand makes the test binary the command itself, so that tests run it as a process, under the race detector as well.
 const asCommand = "HOLDFAST_TEST_AS_COMMAND"
 
 func TestMain(m *testing.M) {
@@ -122,6 +121,14 @@ func says(args ...string) (code int, stdout, stderr string) {
 // ask is says before a server.
 func ask(srv *redistest.Server, args ...string) (code int, stdout, stderr string) {
 	return says(append(args, "--redis", "redis://"+srv.Addr())...)
+}
+
+// has demands of a text that all of the others are in it.
+func has(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		require.Contains(t, text, part)
+	}
 }
 
 func eventually(t *testing.T, cond func() bool, what string) {

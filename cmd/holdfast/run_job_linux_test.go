@@ -82,8 +82,7 @@ func TestRunReadsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestRunTypedSignals: Ctrl-Z does not keep the lock from those who wait for it, and Ctrl-C ends the command, and the
-// script as well.
+// TestRunTypedSignals: Ctrl-Z does not keep the lock from those who wait for it, and Ctrl-C ends the command and the script.
 func TestRunTypedSignals(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

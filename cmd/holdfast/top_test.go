@@ -131,8 +131,7 @@ func (w *top) hides(text string) {
 	}
 }
 
-// contended is a server with a lock that somebody waits for, one that nobody waits for and is older,
-// and one that is read by two.
+// contended is a server with a lock that is waited for, an older one that is not, and one that two clients read.
 func contended(t *testing.T) (srv *redistest.Server, holds map[string]*holdfast.Hold) {
 	t.Helper()
 	srv = redistest.Start(t)
@@ -342,8 +341,7 @@ func TestTopTwoServers(t *testing.T) {
 	m := newTopModel(c, newDesk(pic, time.Second))
 	m.refresh(true)
 	text := strings.Join(m.lines(), "\n")
-	require.Contains(t, text, "▸!1/ledger")
-	require.Contains(t, text, " !2/ledger")
+	has(t, text, "▸!1/ledger", " !2/ledger")
 	m.press(tea.KeyPressMsg{Code: tea.KeyDown})
 	key := m.selected
 	d := look(t.Context(), pic, key)

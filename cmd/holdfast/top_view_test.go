@@ -49,8 +49,7 @@ func oddModel(t *testing.T) *topModel {
 	return m
 }
 
-// TestTopFits: in whatever state, at whatever size, there are as many lines as the screen has, none is
-// wider, and nothing that others wrote is obeyed.
+// TestTopFits: in every state and size there are as many lines as the screen has, none is wider, and no foreign text is obeyed.
 func TestTopFits(t *testing.T) {
 	states := map[string]func(m *topModel){
 		"list":  func(*topModel) {},

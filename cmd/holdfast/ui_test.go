@@ -35,8 +35,7 @@ func fetch(t *testing.T, method, url, host string) (code int, body string) {
 	return res.StatusCode, string(text)
 }
 
-// TestUI: it listens on this machine, shows the locks, refuses names of other hosts, and ends with a
-// signal while somebody watches.
+// TestUI: it listens on this machine, shows the locks, refuses other hosts' names, and ends with a signal while it is watched.
 func TestUI(t *testing.T) {
 	t.Parallel()
 	srv, h := taken(t)
@@ -45,8 +44,7 @@ func TestUI(t *testing.T) {
 	require.Regexp(t, `^http://127\.0\.0\.1:\d+/$`, url)
 	code, body := fetch(t, http.MethodGet, url, "")
 	require.Equal(t, http.StatusOK, code)
-	require.Contains(t, body, "orders:42")
-	require.Contains(t, body, "Locks at redis://"+srv.Addr())
+	has(t, body, "orders:42", "Locks at redis://"+srv.Addr())
 
 	for host, want := range map[string]int{
 		"localhost": 200, "localhost:9": 200, "127.0.0.7:80": 200, "[::1]:80": 200, "LOCALHOST.": 200, "evil.example": 403, "127.0.0.1.evil.example:80": 403,
@@ -87,9 +85,7 @@ func TestUIUnlocks(t *testing.T) {
 	require.Equal(t, http.StatusOK, code)
 	require.Zero(t, exists(t, srv.Client(t), "orders:42"))
 	require.Zero(t, p.told(t, syscall.SIGTERM))
-	require.Contains(t, p.stderr.String(), "a hold was not ended")
-	require.Contains(t, p.stderr.String(), "a hold was ended")
-	require.Contains(t, p.stderr.String(), "lock=orders:42")
+	has(t, p.stderr.String(), "a hold was not ended", "a hold was ended", "lock=orders:42")
 }
 
 // TestUIWarns: of an address that others reach, and takes names of any host there. A port that is taken is an error.

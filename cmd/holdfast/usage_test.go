@@ -110,9 +110,7 @@ func TestUsage(t *testing.T) {
 			code, stdout, stderr := says(strings.Fields(args)...)
 			require.Equal(t, exitUsage, code, stderr)
 			require.Empty(t, stdout)
-			for _, text := range texts {
-				require.Contains(t, stderr, text)
-			}
+			has(t, stderr, texts...)
 			require.NotRegexp(t, "pw|strconv", stderr)
 		})
 	}
@@ -140,9 +138,7 @@ func TestHelp(t *testing.T) {
 		t.Run(args, func(t *testing.T) {
 			code, stdout, stderr := says(strings.Fields(args)...)
 			require.Zero(t, code)
-			for _, text := range texts {
-				require.Contains(t, stdout, text)
-			}
+			has(t, stdout, texts...)
 			for line := range strings.Lines(stdout) {
 				require.LessOrEqual(t, len(strings.TrimSuffix(line, "\n")), columns, line)
 			}
@@ -192,8 +188,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestOneServer: what only redlock does is refused where one server is asked, and passwords stay
-// hidden where several are named.
+// TestOneServer: what only redlock does is refused for one server, and passwords stay hidden where several are named.
 func TestOneServer(t *testing.T) {
 	c := connection{addresses: []address{newAddress("redis://:pw@a"), newAddress("redis://:pw@b")}}
 	_, err := c.one()

@@ -277,9 +277,7 @@ func TestWatchNoLock(t *testing.T) {
 		code, stdout, stderr := ask(srv, "watch", name)
 		require.Equal(t, exitHoldfast, code, stderr)
 		require.Equal(t, 1, strings.Count(stderr, "\n"), stderr)
-		for _, text := range texts {
-			require.Contains(t, stderr, text)
-		}
+		has(t, stderr, texts...)
 		require.Empty(t, stdout)
 	}
 	require.Equal(t, "red", rdb.HGet(t.Context(), "hash", "colour").Val())
@@ -330,8 +328,7 @@ func TestBetween(t *testing.T) {
 	}
 }
 
-// TestPause: a lock is looked at when its lease ends, soon after something happened, and not more
-// often than fifty times a second.
+// TestPause: a lock is looked at when its lease ends, soon after an event, and at most fifty times a second.
 func TestPause(t *testing.T) {
 	w := &watcher{watchConfig: watchConfig{every: span{Duration: time.Hour}}}
 	ends := func(d time.Duration) *sight { return &sight{holders: []holdfast.Holder{{Remaining: d}}} }
@@ -346,8 +343,7 @@ func TestPause(t *testing.T) {
 	require.Equal(t, 100*time.Millisecond, w.pause(nil, 5))
 }
 
-// TestLines: columns for people, without colour where there is no terminal, and without what a
-// terminal would obey in what others wrote.
+// TestLines: columns for people, without colour where there is no terminal, and without anything that a terminal would obey.
 func TestLines(t *testing.T) {
 	var out bytes.Buffer
 	show := lines(&out)
@@ -361,8 +357,7 @@ func TestLines(t *testing.T) {
 	require.Len(t, got, 6)
 	require.Equal(t, []string{"TIME", "EVENT", "OWNER", "TOKEN", "COUNT", "LEFT", "WAIT"}, strings.Fields(got[0]))
 	require.Equal(t, []string{"granted", owner, "1795615607474408", "1", "29.9s", "3"}, strings.Fields(got[1])[1:7])
-	require.Contains(t, got[1], `a\x1b[31m\nxxx`)
-	require.Contains(t, got[1], "…")
+	has(t, got[1], `a\x1b[31m\nxxx`, "…")
 	require.Contains(t, got[2], " 180m ")
 	require.Contains(t, got[3], " none ")
 	require.Equal(t, []string{"free", "-", "-", "-", "-", "-"}, strings.Fields(got[4])[1:])

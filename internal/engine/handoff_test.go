@@ -90,8 +90,7 @@ func TestGuestsAreMany(t *testing.T) {
 	require.False(t, s.seenRecently(key(0), time.Now()), "one of ours is no guest")
 }
 
-// TestGuestTurn: beside a client of Redisson's a turn is one grant or two, however long they take. Among
-// clients of this library it is a time.
+// TestGuestTurn: beside a client of Redisson a turn is one grant or two; among clients of this library it is a time.
 func TestGuestTurn(t *testing.T) {
 	b := &Lock{Asker: Asker{Client: new(Client)}, Key: queue.Key{Kind: "rlock", Name: "a"}}
 	turn := func(first uint64) *ServerLease {
@@ -226,8 +225,7 @@ func TestJoinedOfHoldsApart(t *testing.T) {
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestNoteKeepsTheLastQuestion: what counts is the answer to the question that was sent last, and not
-// the answer that came last.
+// TestNoteKeepsTheLastQuestion: the answer to the question that was sent last counts, not the answer that came last.
 func TestNoteKeepsTheLastQuestion(t *testing.T) {
 	var n Note
 	first := time.Now()

@@ -35,12 +35,10 @@ func (s *sink) logger(group *sync.WaitGroup) *slog.Logger {
 		}
 		return a
 	}
-	return NewLogger(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1),
-		group.Go)
+	return NewLogger(slog.New(slog.NewTextHandler(s, &slog.HandlerOptions{ReplaceAttr: plain})).With("a", 1), group.Go)
 }
 
-// TestRecords: they arrive in order and whole, with what was given to the user's logger and to
-// ours; what the user's handler does not want does not.
+// TestRecords: they arrive in order and whole, with the attributes of both loggers; what the handler does not want does not.
 func TestRecords(t *testing.T) {
 	var s sink
 	var group sync.WaitGroup

@@ -88,8 +88,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestClosedWhileLeaving: a waiter's context ends, and the queue is closed before it has left. It
-// does not take the place of others.
+// TestClosedWhileLeaving: a waiter's context ends, and the queue is closed before it has left. Others keep their places.
 func TestClosedWhileLeaving(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var q Queue
@@ -107,8 +106,7 @@ func TestClosedWhileLeaving(t *testing.T) {
 	})
 }
 
-// cancelWhileWoken cancels a waiter, and gives it the place before it has noticed. It reports
-// whether the waiter behind it is served all the same.
+// cancelWhileWoken gives a waiter the place before it sees its cancellation, and reports whether the next one is served.
 func cancelWhileWoken(t *testing.T, q *Queue) (served bool) {
 	synctest.Test(t, func(t *testing.T) {
 		require.True(t, q.TryEnter(key, "front"))

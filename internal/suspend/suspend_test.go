@@ -88,8 +88,7 @@ func TestForget(t *testing.T) {
 	require.Equal(t, time.Minute, c.SleptBy(c.Now()))
 }
 
-// TestSetClock: a wall clock that is set is no sleep, where the system knows; where it does not,
-// one that is set forward is a doubt.
+// TestSetClock: setting a wall clock is not sleep, where the system knows; elsewhere setting it forward is a doubt.
 func TestSetClock(t *testing.T) {
 	for _, counts := range []bool{true, false} {
 		m, c := newMachine(counts)

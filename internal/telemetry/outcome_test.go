@@ -100,8 +100,7 @@ func TestFailure(t *testing.T) {
 	require.Equal(t, Unanswered, Failure(io.EOF))
 }
 
-// TestKindsAreAll: every package that names a kind in its errors is in the list. A latch is held by
-// nobody, and a multilock is heard of by its members.
+// TestKindsAreAll: the list has every kind that a package names in its errors, but latch and multilock, which have no holds.
 func TestKindsAreAll(t *testing.T) {
 	files, err := filepath.Glob("../../*/*.go")
 	require.NoError(t, err)

@@ -45,8 +45,7 @@ func newWatch(log slog.Handler) *Watch {
 	})
 }
 
-// TestBlockedByAnotherWait: the wait that would have been reported ends before it is. The next one for the same
-// holder is reported, once.
+// TestBlockedByAnotherWait: a wait ends just before it is reported. The next one for the same holder is reported, once.
 func TestBlockedByAnotherWait(t *testing.T) {
 	log := &logged{Handler: slog.DiscardHandler}
 	w := newWatch(log)
@@ -88,8 +87,7 @@ func TestHandedFromHandToHand(t *testing.T) {
 	require.EqualValues(t, 1, log.n.Load(), "control")
 }
 
-// crowded is how many of the waits that are checked are of callers that hold something, where hundreds only
-// wait and have come before one who does.
+// crowded is how many waits of callers that hold something are checked, where hundreds of others came before.
 func crowded() (holding int) {
 	w := newWatch(slog.DiscardHandler)
 	var list []seen

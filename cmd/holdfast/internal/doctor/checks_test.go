@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestServersWithFlaws: each flaw is found on a server that has it, and is not on one that does not:
-// that is the control, and stands beside it.
+// TestServersWithFlaws: each flaw is found on a server that has it. The control is a server without it.
 func TestServersWithFlaws(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -79,8 +78,7 @@ func TestSnapshotsThatFail(t *testing.T) {
 	expect(t, look()[1], Error, "rdb_last_bgsave_status", "refuses locks")
 }
 
-// TestWhatCannotBeBroughtAbout: states of a server that no test can put it into, as a full disk. They
-// are written into what a server said that is well.
+// TestWhatCannotBeBroughtAbout: states that no test can bring about, as a full disk, are written into a healthy server's answer.
 func TestWhatCannotBeBroughtAbout(t *testing.T) {
 	p := admitted(t, redistest.Shared(t).Client(t), Settings{})
 	change := func(section, field, value string) func() {
@@ -379,8 +377,7 @@ func vanishes(t *testing.T, srv *redistest.Server) {
 	}, limit, time.Millisecond)
 }
 
-// TestPermissionsOfNobody: of a user who may do nothing it is said at once, and nobody is blamed for
-// the answers that an administrator hides.
+// TestPermissionsOfNobody: a user without any permission is told at once, and not blamed for answers that are hidden from it.
 func TestPermissionsOfNobody(t *testing.T) {
 	srv := redistest.Start(t)
 	p := admitted(t, user(t, srv, "+ping"), Settings{})

@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -190,8 +191,7 @@ func only(t *testing.T, found []Finding) Finding {
 	return found[0]
 }
 
-// expect compares a finding with its level and words of it. What is not well says what it means and,
-// but for what only waiting helps with, what to do.
+// expect compares a finding's level and words. A flaw says what it means and, unless only waiting helps, what to do.
 func expect(t *testing.T, f Finding, level Level, says ...string) {
 	t.Helper()
 	require.Equal(t, level.String(), f.Level.String(), "%+v", f)

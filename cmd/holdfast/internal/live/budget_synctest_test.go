@@ -88,8 +88,7 @@ func TestSavedUp(t *testing.T) {
 	})
 }
 
-// TestLanesAreApart: that one lane has no credit holds up no other, nor what a user waits for, and the
-// looks pay for that. Commands of no lane pass.
+// TestLanesAreApart: a lane without credit holds up no other lane and nothing that a user waits for; the looks pay for that.
 func TestLanesAreApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		toll, sent := newTestToll(0.01, time.Millisecond), 0

@@ -252,8 +252,7 @@ func TestRateIsGuessed(t *testing.T) {
 	require.Equal(t, Rate{}, track(nil).rate())
 }
 
-// TestRateOfNumbers: tokens that are no times count the grants themselves: Redisson's, and those of this library after
-// the server's clock was set back.
+// TestRateOfNumbers: tokens that are not times count the grants: Redisson's, and ours after the server's clock was set back.
 func TestRateOfNumbers(t *testing.T) {
 	begin := time.Unix(1_700_000_000, 0)
 	for what, first := range map[string]uint64{"small": 17, "of a clock before": micro(begin.Add(-time.Hour)), "ahead": micro(begin.Add(time.Hour))} {
