@@ -26,8 +26,7 @@ type source struct {
 	files  map[string]*ast.File
 }
 
-// sources parses all Go files of the repository. It reads the files themselves rather than asking
-// the go command, so that files behind build tags count too.
+// sources parses all Go files of the repository itself, not by the go command, so that files behind build tags count too.
 func sources(t *testing.T) []*source {
 	byDir := map[string]*source{}
 	var modules []string
@@ -145,8 +144,7 @@ func layerOf(dir string) layer {
 	return kinds
 }
 
-// ofScripts reports whether the helpers in dir are made for the scripts, so that they may name
-// them. The tests of lua use the other helpers, which must not.
+// ofScripts reports whether the helpers in dir are made for the scripts and may name them. The others must not: lua uses them.
 func ofScripts(dir string) bool {
 	return dir == "internal/testkit/mutant" || strings.HasPrefix(dir, "internal/testkit/model/")
 }
@@ -161,8 +159,7 @@ var external = map[string]string{
 	"golang.org/x/sync":            "what the standard library lacks",
 }
 
-// forbidden says why the package in directory from must not import the package path to, empty if it
-// may. It is for the code of the library, not for tests.
+// forbidden says why the package in directory from must not import the path to, empty if it may. It is not for tests.
 func forbidden(from, to string) string {
 	if !strings.HasPrefix(to+"/", module+"/") {
 		if layerOf(from) == programs {

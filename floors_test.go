@@ -45,8 +45,7 @@ var floors = []string{
 	"doc",
 }
 
-// floorOf returns the floor of each file, counted from the bottom, and which files share a room: it
-// is marked by a plus, and each of them may use the other.
+// floorOf returns the floor of each file, counted from the bottom, and its room: files joined by a plus may use each other.
 func floorOf(list []string) (floor map[string]int, room map[string]string) {
 	floor, room = map[string]int{}, map[string]string{}
 	for i, f := range list {

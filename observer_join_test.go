@@ -77,7 +77,6 @@ func TestJoinedObserversHearAll(t *testing.T) {
 	var alone, heard []string
 	tell(hearer("a", &alone))
 	require.Len(t, alone, reflect.TypeFor[holdfast.Observer]().NumField(), "the test's observer hears everything")
-
 	require.Zero(t, tell(holdfast.JoinObservers(hearer("a", &heard), nil, &holdfast.Observer{}, hearer("b", &heard))))
 	require.Equal(t, both, heard)
 }
@@ -97,7 +96,6 @@ func TestJoinedObserversSurvivePanics(t *testing.T) {
 	panics := tell(holdfast.JoinObservers(hearer("a", &heard), wild, hearer("b", &heard)))
 	require.Equal(t, reflect.TypeFor[holdfast.Observer]().NumField()-1, panics, "all go on but that of Waiting")
 	require.Equal(t, both, heard)
-
 	absent := &holdfast.Observer{Waiting: func(context.Context, holdfast.WaitEvent) context.Context { return nil }}
 	require.NotPanics(t, func() {
 		holdfast.JoinObservers(absent, hearer("c", &heard)).Waiting(context.Background(), holdfast.WaitEvent{})

@@ -72,7 +72,6 @@ func TestReadmeProgram(t *testing.T) {
 	formatted, err := format.Source([]byte(program))
 	require.NoError(t, err)
 	require.Equal(t, string(formatted), program)
-
 	const there = `"localhost:6379"`
 	require.Equal(t, 1, strings.Count(program, there))
 	program = strings.Replace(program, there, strconv.Quote(redistest.Start(t).Addr()), 1)

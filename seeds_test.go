@@ -138,8 +138,7 @@ func TestChancesAreTold(t *testing.T) {
 	}
 }
 
-// TestTestsDoNotSleep: a test waits for a condition with a deadline. Only in a testing/synctest bubble, where time is virtual, Sleep
-// is how it is moved.
+// TestTestsDoNotSleep: a test waits for a condition with a deadline. Only in a testing/synctest bubble it may call Sleep.
 func TestTestsDoNotSleep(t *testing.T) {
 	places(t, nil, "sleeps; wait for a condition with a deadline", func(_ *source, file string) bool {
 		return strings.HasSuffix(file, "_test.go") && !strings.HasSuffix(file, "synctest_test.go")

@@ -25,8 +25,7 @@ func slept(t *testing.T, kind string) (holdfast.Locker, *holdfast.Hold) {
 	return l, h
 }
 
-// TestMachineSlept: the monotonic clock says that the lease has only begun. The hold is lost for
-// whoever looks first, and what is locked from then on is not.
+// TestMachineSlept: by the monotonic clock the lease has only begun. The hold is lost to the first look, and later ones are not.
 func TestMachineSlept(t *testing.T) {
 	for kind := range everyKind {
 		for what, ask := range map[string]func(h *holdfast.Hold){

@@ -235,7 +235,6 @@ func (r *run) observe(t *testing.T) *holdfast.Observer {
 	metrics := holdfastprom.New(&holdfastprom.Options{Class: class})
 	r.prom = prometheus.NewPedanticRegistry()
 	require.NoError(t, r.prom.Register(metrics))
-
 	r.otel = prometheus.NewRegistry()
 	exporter, err := otelprom.New(otelprom.WithRegisterer(r.otel), otelprom.WithoutScopeInfo(), otelprom.WithoutTargetInfo())
 	require.NoError(t, err)
@@ -281,8 +280,7 @@ func client(t *testing.T, server *redistest.Server, o *holdfast.Observer) *holdf
 	return kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
 }
 
-// live does what a service does with locks: they are granted, contended, handed off, renewed, refused,
-// waited for in vain and lost. It scrapes before, in the middle and at the end.
+// live has locks granted, contended, handed off, renewed, refused and lost, and scrapes before, in the middle and at the end.
 func live(t *testing.T) *run {
 	t.Helper()
 	r := &run{memory: newMemory()}

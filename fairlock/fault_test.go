@@ -171,8 +171,7 @@ func TestClusterNodeHangs(t *testing.T) {
 	require.False(t, grantedElsewhere(t, c, 3*time.Second), "the fault is none")
 }
 
-// grantedElsewhere reports whether a lock that is deleted without a word is found by its waiter
-// while another master hangs. No answer is given up in this time.
+// grantedElsewhere reports whether a waiter finds a silently deleted lock while another master hangs. No answer is given up.
 func grantedElsewhere(t *testing.T, c *redistest.Cluster, within time.Duration) bool {
 	rdb := c.Client(t, func(o *redis.ClusterOptions) { o.ReadTimeout = 5 * time.Minute })
 	client, other := newClient(t, rdb, nil), newClient(t, c.Client(t), nil)
@@ -262,8 +261,7 @@ func TestWithReplicasInLine(t *testing.T) {
 	unlock(t, take(t.Context(), t, other.TryLock))
 }
 
-// TestLeaveWhileAsked: a waiter whose question the network keeps leaves at once. What the question
-// comes to, when it reaches the server after all, is given back.
+// TestLeaveWhileAsked: a waiter whose question the network keeps leaves at once. What the question gets later is given back.
 func TestLeaveWhileAsked(t *testing.T) {
 	l := newLine(t)
 	first := wait(t.Context(), t, l.rdb, l.faulty) // so the next one's question is asked for it
@@ -452,8 +450,7 @@ func TestStoppedClientCostsOneClaim(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestServerForgetsPlaces: a waiter whose place is lost with all data finds out by its next poll,
-// and need not wait for the one that puts all places off.
+// TestServerForgetsPlaces: a waiter whose place is lost with all data finds out by its next poll, before places are put off.
 func TestServerForgetsPlaces(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

@@ -148,8 +148,7 @@ func TestRunLosesItsLock(t *testing.T) {
 	kindtest.InTurn(t, func(*holdfast.Hold) {}, l.waiters[2:]...) // the client that did not take the lock may be passed over at first
 }
 
-// TestReleaseOfARunMeetsFaults: the last unlock of a run, or its answer, is lost. The lock is handed
-// on once, and the places of those who were served are gone.
+// TestReleaseOfARunMeetsFaults: a run's last unlock, or its answer, is lost. The lock is handed on once; its places are gone.
 func TestReleaseOfARunMeetsFaults(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		srv := redistest.Shared(t)

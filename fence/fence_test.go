@@ -79,7 +79,6 @@ func TestTokensOfNestedHolds(t *testing.T) {
 	require.Equal(t, outer.Token(), of, "the outer one can be told from within the inner one")
 	_, ok = fence.TokenOf(outer.Context(), orders.Name())
 	require.False(t, ok, "and the inner one is not known outside it")
-
 	again := lock(t, stock, inner.Context())
 	requireToken(t, outer.Token(), again.Context(), stock.Name())
 	require.NoError(t, errors.Join(again.Unlock(t.Context()), inner.Unlock(t.Context()), outer.Unlock(t.Context())))

@@ -194,8 +194,7 @@ func TestDeadlockWithALimit(t *testing.T) {
 	}
 }
 
-// TestNoDeadlock: waits that are long, of callers that hold something, and that are in no circle. The
-// control is in the same clients: they see one when it comes.
+// TestNoDeadlock: long waits of callers that hold something, in no circle. The control: the same clients see one when it comes.
 func TestNoDeadlock(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a, b, c := newActor(t, rdb, ""), newActor(t, rdb, ""), newActor(t, rdb, "")
@@ -304,8 +303,7 @@ func TestDeadlockOfReaderInLine(t *testing.T) {
 	require.NoError(t, theirs.Unlock(t.Context()))
 }
 
-// TestDeadlockOfAnybody: a text that no client has written, of circles of a name that no lock has, and of a lock
-// that somebody else has, hides no other circle.
+// TestDeadlockOfAnybody: a text that no client wrote, of circles of false names or of others' locks, hides no other circle.
 func TestDeadlockOfAnybody(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	a := newActor(t, rdb, "")

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// testEnd: the hold of one owner is ended, of every kind. Its holder is told, and who waits is granted
-// the lock. A stale owner or token changes nothing.
+// testEnd: an owner's hold of each kind is ended. Its holder is told, and a waiter gets it. A stale owner or token does nothing.
 func testEnd(t *testing.T, rdb redis.UniversalClient) {
 	i := newInspector(t, rdb, nil)
 	for kind, make := range map[string]func(c *holdfast.Client, name string) kindtest.Acquire{

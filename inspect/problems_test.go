@@ -146,8 +146,7 @@ func TestListsAreBounded(t *testing.T) {
 	require.False(t, foreign.More)
 }
 
-// TestEndLeavesOthersData: a hash of somebody else's that has a mode, as read-write locks do, is none,
-// and no field of it is anybody's hold, however many there are.
+// TestEndLeavesOthersData: somebody's hash with a mode is not a read-write lock, and none of its many fields is a hold.
 func TestEndLeavesOthersData(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	i := newInspector(t, rdb, &inspect.Options{List: 8})

@@ -217,8 +217,7 @@ func (s *sent) note(send func() error, cmds ...redis.Cmder) error {
 	return send()
 }
 
-// TestCommands: a list takes steps of a bounded size, one script for each lock, few round trips, and
-// nothing that writes or goes through all keys at once.
+// TestCommands: a list takes bounded steps, one script a lock, few round trips, and nothing that writes or walks all keys.
 func TestCommands(t *testing.T) {
 	const others, locks, step = 20_000, 1_000, 1000
 	srv := redistest.Start(t)

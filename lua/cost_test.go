@@ -402,7 +402,6 @@ func TestFairCostsControl(t *testing.T) {
 	calls, elements := c.run(lua.New("fair_poll", text, 5), "live", "PUBLISH", fairLong, fairLong, 15000)
 	require.Greater(t, calls, fairMostCalls)
 	require.Greater(t, elements, fairMostElements)
-
 	c.before = "redis.call('LRANGE', KEYS[3], 0, -1)\n"
 	for what, run := range fairScripts(c, 10000) {
 		require.NoError(t, rdb.FlushAll(t.Context()).Err())

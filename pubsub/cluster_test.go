@@ -371,8 +371,7 @@ func (a addressed) RemoteAddr() net.Addr { return a }
 func (addressed) Network() string        { return "tcp" }
 func (a addressed) String() string       { return a.to }
 
-// TestAlternatingAddresses: a server that seems to move all the time costs a connection a minute in
-// the end. One that moves after a long time is followed at once.
+// TestAlternatingAddresses: a server that keeps moving costs a connection a minute. One that moves rarely is followed at once.
 func TestAlternatingAddresses(t *testing.T) {
 	var f follower
 	now := time.Now()

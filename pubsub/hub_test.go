@@ -114,7 +114,6 @@ func TestLingerThenNothing(t *testing.T) {
 	require.Len(t, subscribers(t, rdb), 1)
 	publish(t, rdb, "keep", 1) // the other one is untouched
 	woken(t, keep)
-
 	keep.Close()
 	eventually(t, "connection and goroutines gone", func() bool { return h.Stats() == Stats{} })
 	eventually(t, "connection gone from the server", func() bool { return len(subscribers(t, rdb)) == 0 })
@@ -199,7 +198,6 @@ func TestCloseWakesEverybody(t *testing.T) {
 	require.ErrorIs(t, s.Err(), ErrClosed)
 	require.Equal(t, Stats{Subscribers: 1}, h.Stats())
 	eventually(t, "connection gone", func() bool { return len(subscribers(t, rdb)) == 0 })
-
 	late := h.Subscribe("name")
 	require.True(t, hasToken(late))
 	require.ErrorIs(t, late.Err(), ErrClosed)
@@ -386,8 +384,7 @@ func TestLeftInTurn(t *testing.T) {
 	require.NoError(t, stays.Err())
 }
 
-// Waiters come and go, subscriptions end almost at once, connections are killed: whoever stays
-// hears in the end, and whoever waits is woken in any case.
+// Waiters come and go, subscriptions end soon, connections are killed: whoever stays hears, and whoever waits is woken.
 func TestComingAndGoingThroughKills(t *testing.T) {
 	_, rdb, h := started(t, Options{Linger: time.Millisecond})
 	const goroutines, rounds, names = 16, 60, 5

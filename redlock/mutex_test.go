@@ -105,7 +105,6 @@ func TestAnotherKindOfTheName(t *testing.T) {
 	refused(h.Context(), t, single.TryLock) // the master has granted it already
 	unlock(t, h)
 	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
-
 	h = lock(t, single)
 	other := take(h.Context(), t, m.TryLock)
 	unlock(t, other, h)

@@ -126,7 +126,6 @@ func TestWaitsForOthers(t *testing.T) {
 	other := newClient(t, rdb, nil)
 	theirs := lock(t, rlock.New(other, name))
 	defer waitsFor(t.Context(), rlock.New(l.Client, name), 3)()
-
 	mine := rlock.New(l.Client, name+" mine")
 	h := lock(t, mine)
 	defer waitsFor(t.Context(), mine, 1)() // began after the others

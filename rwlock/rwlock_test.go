@@ -206,7 +206,6 @@ func TestReadsOfTheWriter(t *testing.T) {
 	again := take(ctx, t, m.Lock) // W6: leases are not added
 	require.LessOrEqual(t, l.rdb.PTTL(t.Context(), l.name).Val(), 20*time.Second)
 	unlock(t, again, w)
-
 	w = take(ctx, t, m.Lock, holdfast.Lease(3*time.Second))
 	unlock(t, take(ctx, t, m.RLock, holdfast.Lease(3*time.Second)))
 	end := w.Deadline() // W1: it is renewed when it has stopped to read

@@ -191,8 +191,7 @@ func TestEnded(t *testing.T) {
 	l.settled()
 }
 
-// The control: without the count of those that are taken back they are lost. (They are a dead process's,
-// because one that lives gives back what it has lost.)
+// The control: permits that are taken back uncounted are lost. (They are a dead process's: a living one gives back its own.)
 func TestEndedControl(t *testing.T) {
 	l := newLab(t, 5)
 	require.NoError(t, l.rdb.Set(t.Context(), l.name, 2, time.Hour).Err())
@@ -302,21 +301,18 @@ func TestLostWantsControl(t *testing.T) {
 	l := newLab(t, 3)
 	h := wantsLost(t, l, nil, lie)
 	require.ErrorIs(t, h.Extend(t.Context(), time.Hour), holdfast.ErrLost)
-
 	l = newLab(t, 3)
 	h = wantsLost(t, l, nil, lie, mutant.Hook(lua.SemRenew, " or not whole(owner, n)", ""))
 	require.NoError(t, h.Extend(t.Context(), time.Hour))
 	require.EqualValues(t, 5, l.out()+int64(l.free()), "and not 3")
 	unlock(t, h)
-
 	l = newLab(t, 3)
 	h = wantsLost(t, l, plain, mutant.Hook(lua.SemAcquire, " and whole(owner, n) then", " then"))
 	require.EqualValues(t, 5, l.out()+int64(l.free()), "and not 3")
 	unlock(t, h)
 }
 
-// many has 250 wait when as many permits come back at once, where no poll hands out any. It returns how many
-// of them get theirs; those who do not are called off.
+// many has 250 wait when as many permits come back at once, without polls, and returns how many get theirs; others leave.
 func many(t *testing.T, hooks ...redis.Hook) (got int) {
 	const waiters, most = 250, 100
 	l := newLab(t, waiters)

@@ -247,8 +247,7 @@ func TestALeaverLetsTheOthersIn(t *testing.T) {
 	l.settled()
 }
 
-// TestTooManyIsNoOutage: one who asks for more permits than there are is refused, and nobody else of its client is told
-// that the server does not answer.
+// TestTooManyIsNoOutage: a request for more permits than there are is refused, and is no outage to others of its client.
 func TestTooManyIsNoOutage(t *testing.T) {
 	l := newLab(t, 2)
 	h := l.some(l.process(nil), 2)

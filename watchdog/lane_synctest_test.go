@@ -97,7 +97,6 @@ func TestHungLane(t *testing.T) {
 		f.run(t, n, true, func(*Watchdog) {})
 		require.Equal(t, n, f.lost(0))
 		require.Zero(t, f.lost(1)+f.lost(2))
-
 		control := &fleet{hang: time.Hour}
 		control.run(t, n, false, func(*Watchdog) {})
 		require.Positive(t, control.lost(1)+control.lost(2), "control: lost although their servers answer")

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// shownAs are addresses, right and wrong ones, whose secrets all have "sesame" in them, what is shown of each, and which
-// part is named where it is refused.
+// shownAs are addresses with "sesame" in all their secrets, what is shown of each, and which part a refusal names.
 var shownAs = map[string]struct{ shown, refused string }{
 	"redis://h:7000/3?read_timeout=1s&max_retries=-1":                     {shown: "redis://h:7000/3?read_timeout=1s&max_retries=-1"},
 	"rediss+cluster://a_b.c-d,10.0.0.1:7,[::1]:8?addr=h:1&read_only=true": {shown: "rediss+cluster://a_b.c-d,10.0.0.1:7,[::1]:8?addr=h:1&read_only=true"},
@@ -83,8 +82,7 @@ var shownAs = map[string]struct{ shown, refused string }{
 	"Open sesame://h":                                 {"***", "scheme"},
 }
 
-// TestAddressesShowNoSecret: in whatever way an address is printed, and whatever is wrong with it. What is wrong is refused
-// before anything is sent or looked up.
+// TestAddressesShowNoSecret: however an address is printed or wrong. What is wrong is refused before anything is sent.
 func TestAddressesShowNoSecret(t *testing.T) {
 	for text, want := range shownAs {
 		a := newAddress(text)
@@ -147,8 +145,7 @@ func TestEnvironmentShowsNoSecret(t *testing.T) {
 	require.Equal(t, []string{"redis://a", "rediss://b"}, []string{fromEnvironment()[0].reveal(), fromEnvironment()[1].reveal()})
 }
 
-// TestPasswordsBehindSentinel: the Sentinels have a password, and the data servers another one. Each is asked for where it
-// belongs, and no command shows one of them.
+// TestPasswordsBehindSentinel: Sentinels and data servers have passwords of their own, and no command shows one of them.
 func TestPasswordsBehindSentinel(t *testing.T) {
 	t.Parallel()
 	group := redistest.StartSentinel(t)

@@ -87,8 +87,7 @@ func TestDoctor(t *testing.T) {
 	}
 }
 
-// TestDoctorScreen: a line of the text fits a terminal of 80 columns, begins with its level or is
-// indented, and has no colour where there is no terminal.
+// TestDoctorScreen: a line fits 80 columns, begins with its level or is indented, and has no colour without a terminal.
 func TestDoctorScreen(t *testing.T) {
 	d := diagnosis{Redis: "redis://a, redis://b", LeaseMS: 30000, Worst: doctor.Error, Findings: []doctor.Finding{
 		{Check: "permissions", Server: "127.0.0.1:7000", Level: doctor.Error, Found: strings.Repeat("refused ", 20),

@@ -132,8 +132,7 @@ func TestRunSeveral(t *testing.T) {
 	require.Zero(t, exists(t, rdb, names...))
 }
 
-// TestRunSeveralOrNone: somebody has the last one. The command does not run, none is left, and the
-// message names that one. The control: without it they are taken.
+// TestRunSeveralOrNone: the last lock is held. The command does not run, takes none, and says which. The control: it is free.
 func TestRunSeveralOrNone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

@@ -320,7 +320,6 @@ func TestNodeOfACluster(t *testing.T) {
 
 // TestUnknownName: what "watch" says of a name without a trace of a lock, and not of one that was a lock.
 func TestUnknownName(t *testing.T) {
-
 	require.Equal(t, unknownName, between(nil, &sight{waiters: -1})[0].Note)
 	require.Empty(t, between(nil, &sight{waiters: -1, token: 7})[0].Note)
 	var b strings.Builder

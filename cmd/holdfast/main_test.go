@@ -36,8 +36,7 @@ func TestMain(m *testing.M) {
 // patience is how long a test waits for what must come, on however slow a machine.
 const patience = 2 * time.Minute
 
-// program is a run of the command. Its outputs are pipes, so end returns only when every process
-// that has them, the command's and its children's, has ended.
+// program is a run of the command. Its outputs are pipes, so end returns only when it and its children have ended.
 type program struct {
 	*exec.Cmd
 	stdout, stderr kindtest.Log

@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// atTerminal starts "holdfast run" as "$@" of a script that has a terminal of its own, at which the test types. What is
-// shown there is the program's stdout.
+// atTerminal starts "holdfast run" as "$@" of a script at a terminal of its own. What is shown there is the program's stdout.
 func atTerminal(t *testing.T, srv *redistest.Server, script string, command ...string) (p *program, types func(string)) {
 	t.Helper()
 	keys, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

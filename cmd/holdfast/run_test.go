@@ -197,8 +197,7 @@ func TestRunOncePerPeriod(t *testing.T) {
 	require.Contains(t, runExample, "--wait 0 --at-least 10m --", "the help's crontab has it")
 }
 
-// TestRunFailedIsNotDone: with --at-least a command that fails gives the lock back, and the next machine runs it. With
-// --even-if-failed that was the run.
+// TestRunFailedIsNotDone: with --at-least a failed command gives the lock back for the next machine; not with --even-if-failed.
 func TestRunFailedIsNotDone(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

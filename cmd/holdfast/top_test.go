@@ -266,7 +266,6 @@ func TestTopEndsNoOther(t *testing.T) {
 	w.press("y")
 	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")
 	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "idle").Val())
-
 	require.NoError(t, next.Unlock(t.Context()))
 	w.press("o", "/", "idle", "enter")
 	w.shows("▸ idle")

@@ -99,7 +99,6 @@ func TestUIWarns(t *testing.T) {
 	require.NoError(t, err)
 	code, _ := fetch(t, http.MethodGet, "http://127.0.0.1:"+port+"/", "locks.example")
 	require.Equal(t, http.StatusOK, code)
-
 	code, _, errs := ask(srv, "ui", "--listen", "127.0.0.1:"+port)
 	require.Equal(t, exitHoldfast, code)
 	require.Contains(t, errs, "port 0 for any that is free")

@@ -176,9 +176,7 @@ func TestAddresses(t *testing.T) {
 	require.Equal(t, "FailoverClient", single(t, "redis+sentinel://h1,h2:7/mymaster/4").Addr)
 	require.Equal(t, 4, single(t, "redis+sentinel://h1,h2:7/mymaster/4").DB)
 
-	for _, address := range []string{
-		"redis+cluster://u:p@h1:1,h2", "redis://u:p@h1:1,h2", "redis://u:p@h1:1,h2/0",
-	} {
+	for _, address := range []string{"redis+cluster://u:p@h1:1,h2", "redis://u:p@h1:1,h2", "redis://u:p@h1:1,h2/0"} {
 		rdb, err := connect(address)
 		require.NoError(t, err)
 		o := rdb.(*redis.ClusterClient).Options()
@@ -210,8 +208,7 @@ func completionScript(t *testing.T, shell string) string {
 	return path
 }
 
-// TestCompletionIsAccepted: each shell that is installed reads its script. bash is there wherever the
-// tests run; the others are not, and no test needs them installed.
+// TestCompletionIsAccepted: each installed shell reads its script. bash always is; no test needs the others.
 func TestCompletionIsAccepted(t *testing.T) {
 	t.Parallel()
 	for _, shell := range completionShells {

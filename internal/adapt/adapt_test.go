@@ -50,7 +50,6 @@ func TestRunIsAFreshOwner(t *testing.T) {
 	require.NotContains(t, err.Error(), "this code path")
 	_, err = l.Lock(t.Context(), holdfast.Wait(0)) // the control
 	require.ErrorContains(t, err, "this code path")
-
 	again, err := l.Lock(hold.Context(), holdfast.Wait(0)) // the control
 	require.NoError(t, err)
 	require.NoError(t, again.Unlock(t.Context()))

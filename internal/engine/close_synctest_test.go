@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestCloseTwiceInABubble: who waits for another's Close waits on a channel, so that time passes in a
-// bubble meanwhile. With a mutex the first one would never end.
+// TestCloseTwiceInABubble: the second Close waits on a channel, so time passes in a bubble. With a mutex the first hangs.
 func TestCloseTwiceInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", Dialer: func(context.Context, string, string) (net.Conn, error) {

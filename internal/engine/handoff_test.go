@@ -70,8 +70,7 @@ func TestHeadStart(t *testing.T) {
 	require.Zero(t, a.headStart(), "it does not come again")
 }
 
-// TestGuestsAreMany: however many locks were found to be Redisson's, a bounded number is remembered,
-// and one that is seen again pushes none of the others out.
+// TestGuestsAreMany: however many locks are Redisson's, a bounded number is remembered, and a repeat pushes none out.
 func TestGuestsAreMany(t *testing.T) {
 	const redisson = "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17"
 	var s rivals

@@ -8,8 +8,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
-// TestDelay: the first request of a waiter for a place is delayed while another waiter of its client
-// has a place. A request that its waiter takes back is not sent.
+// TestDelay: a waiter's first request is delayed while another of its client has a place. One that is taken back is not sent.
 func TestDelay(t *testing.T) {
 	ls := &waitlists{}
 	l := &waitlist{lists: ls}

@@ -33,7 +33,6 @@ func TestInto(t *testing.T) {
 	require.Nil(t, panics.In(panics.Text(err)))
 	require.EqualError(t, panics.Text(err), err.Error())
 	require.Equal(t, usual, panics.Text(usual))
-
 	defer defence.Panics.Without(t)()
 	require.PanicsWithValue(t, "hook", func() { _ = run(func() error { panic("hook") }) }, "control")
 }

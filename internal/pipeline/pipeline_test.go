@@ -57,8 +57,7 @@ func TestEachKeepsItsOwn(t *testing.T) {
 	require.ErrorIs(t, missing.Err(), redis.Nil)
 }
 
-// TestFormerPrimary: who is told by the second command of a pipeline that its server is a replica now
-// gets to the new primary. Without Exec it stays where it is.
+// TestFormerPrimary: a pipeline whose second command meets a replica finds the new primary. Without Exec it stays there.
 func TestFormerPrimary(t *testing.T) {
 	r := redistest.StartReplicated(t, 1)
 	former := r.Primary()

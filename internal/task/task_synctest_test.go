@@ -43,7 +43,6 @@ func TestMain(m *testing.M) { leak.Main(m) }
 func TestWait(t *testing.T) {
 	var g Group
 	require.NoError(t, g.Wait(t.Context()), "nothing runs")
-
 	stop := make(chan struct{})
 	for range 3 {
 		g.Go(func() { <-stop })
@@ -52,7 +51,6 @@ func TestWait(t *testing.T) {
 	cancel()
 	require.ErrorContains(t, g.Wait(done), "3 background operations still run")
 	require.ErrorIs(t, g.Wait(done), context.Canceled)
-
 	close(stop)
 	require.NoError(t, g.Wait(t.Context()))
 	g.Go(func() {})

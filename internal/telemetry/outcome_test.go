@@ -130,7 +130,6 @@ func TestClassesAreCapped(t *testing.T) {
 	require.Equal(t, Other, c.class("rlock", "c:1"), "the fourth pair")
 	require.Equal(t, Other, c.class("fairlock", "b:1"))
 	require.Equal(t, "a", c.class("rlock", "a:2"), "those who were there first stay")
-
 	c = classes{of: beforeColon, max: 100}
 	leak.Together(8, func(g int) {
 		for i := range 500 {

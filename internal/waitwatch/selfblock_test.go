@@ -66,8 +66,7 @@ func TestBlockedByAnotherWait(t *testing.T) {
 	require.EqualValues(t, 1, log.n.Load())
 }
 
-// TestHandedFromHandToHand: a wait is long, and each holder in its way has the lock for less. The control is one of
-// them that has it for as long as a wait is long.
+// TestHandedFromHandToHand: a wait is long, and each holder in its way is brief. The control is a holder as long as the wait.
 func TestHandedFromHandToHand(t *testing.T) {
 	log := &logged{Handler: slog.DiscardHandler}
 	w := newWatch(log)

@@ -163,14 +163,12 @@ func TestConnections(t *testing.T) {
 	expect(t, look(), Note, "were turned away")
 }
 
-// TestRefusalsAreUnknown: a server that tells nothing is not called bad. The two ways are those of
-// users without permissions and of services that hide commands.
+// TestRefusalsAreUnknown: a server that tells nothing, to this user or by its configuration, is not called bad.
 func TestRefusalsAreUnknown(t *testing.T) {
 	srv := redistest.Start(t, redistest.Args("--rename-command", "CONFIG", ""))
 	expect(t, only(t, buffers(t.Context(), admitted(t, srv.Client(t), Settings{}))), Unknown, "+config|get")
 	aof := redistest.Start(t, redistest.Args("--rename-command", "CONFIG", "", "--appendonly", "yes"))
 	expect(t, only(t, persistence(t.Context(), admitted(t, aof.Client(t), Settings{}))), Unknown, "how often")
-
 	p := admitted(t, user(t, redistest.Shared(t), "~* +@all -info -config -cluster"), Settings{})
 	for name, look := range map[string]func(context.Context, *patient) []Finding{
 		"version": version, "role": role, "cluster": cluster, "eviction": eviction, "memory": memory,
@@ -274,8 +272,7 @@ var (
 	useful    = []string{"+ping", "+pubsub|numsub", "+hdel"}
 )
 
-// TestNeedsAreTheDocuments: what is tried for a kind is the rule that docs/security.md has for it,
-// which the integration tests try on every server, one permission at a time.
+// TestNeedsAreTheDocuments: each kind is tried with its rule of docs/security.md, which integration tests try on every server.
 func TestNeedsAreTheDocuments(t *testing.T) {
 	text, err := os.ReadFile("../../../../docs/security.md")
 	require.NoError(t, err)
@@ -398,7 +395,6 @@ func TestWithoutErasers(t *testing.T) {
 	}), "%+v", found)
 	expect(t, only(t, life(t.Context(), p)), Unknown, "its token could not be deleted")
 	empty(t, srv)
-
 	p = admitted(t, user(t, srv, "~* &* +@all -del"), Settings{})
 	found = permissions(t.Context(), p)
 	require.False(t, slices.ContainsFunc(found, func(f Finding) bool { return f.Level == Unknown }),

@@ -43,8 +43,7 @@ func TestExamineEveryVersion(t *testing.T) {
 	})
 }
 
-// TestExamineCluster: each master is looked at, on names of its own. A node that is asked as if it
-// were alone, and slots that nobody serves, are errors.
+// TestExamineCluster: each master is looked at. A node that is asked alone, and slots that nobody serves, are errors.
 func TestExamineCluster(t *testing.T) {
 	c := redistest.StartCluster(t, 2, 0)
 	rdb := c.Client(t)
@@ -129,8 +128,7 @@ func TestNobodyAnswers(t *testing.T) {
 	require.False(t, refused(err))
 }
 
-// TestMasters: masters that are one server, an even number of them, one that is away, and one that
-// has just started. Three that are none of this are the control.
+// TestMasters: one server twice, an even number, one away, and one just started are found. The control: three good ones.
 func TestMasters(t *testing.T) {
 	servers := redistest.StartMasters(t, 3)
 	var rdbs []redis.UniversalClient
@@ -222,8 +220,7 @@ func empty(t *testing.T, srv *redistest.Server) {
 	require.Equal(t, []any{}, srv.Command(t, "KEYS", "*"))
 }
 
-// TestLife: a lock lives on a server where locks work, and leaves nothing. Where scripts, or the
-// messages to who waits, are forbidden, it is said at which step.
+// TestLife: a lock lives and leaves nothing. Where scripts or messages to waiters are forbidden, the finding names the step.
 func TestLife(t *testing.T) {
 	srv := redistest.Start(t)
 	expect(t, only(t, life(t.Context(), admitted(t, srv.Client(t), Settings{}))), OK,
@@ -268,8 +265,7 @@ func TestLifeIsRefused(t *testing.T) {
 	require.Equal(t, "p", remedy(user(t, master, "~* &* +@all -get").Get(t.Context(), "k").Err(), "p"), "the control: one is missing")
 }
 
-// TestMessagesFromElsewhere: behind one address are two servers, and subscriptions go to the other
-// one. The control is the same client with both on one.
+// TestMessagesFromElsewhere: behind one address subscriptions go to another server. The control: the client with one server.
 func TestMessagesFromElsewhere(t *testing.T) {
 	srv, other := redistest.Start(t), redistest.Start(t)
 	for name, c := range map[string]struct {

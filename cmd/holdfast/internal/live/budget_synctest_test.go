@@ -51,8 +51,7 @@ func scan(ctx context.Context) []redis.Cmder {
 	return []redis.Cmder{redis.NewScanCmd(ctx, nil, "scan", 0)}
 }
 
-// TestShare: of commands that cost the server ten milliseconds, as many are sent in a minute as the share
-// allows, with what is saved up at first, and one.
+// TestShare: in a minute as many commands of ten milliseconds are sent as the share allows, with what is saved up, and one.
 func TestShare(t *testing.T) {
 	for what, c := range map[string]struct {
 		share       float64
