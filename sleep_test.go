@@ -66,8 +66,7 @@ func TestMachineSleptBeforeTheAnswer(t *testing.T) {
 				}
 				return err
 			}))
-			_, err := l.TryLock(t.Context())
-			require.ErrorIs(t, err, holdfast.ErrUnavailable)
+			require.ErrorIs(t, kindtest.Err(l.TryLock(t.Context())), holdfast.ErrUnavailable)
 			slept.Store(false)
 			h := kindtest.Lock(t, l)
 			require.True(t, slept.Load())

@@ -37,8 +37,7 @@ func newBooth(t *testing.T, faulty, other *holdfast.Options, hooks ...redis.Hook
 	b.faulty = election.New(newClient(t, client, faulty), "booth")
 	b.other = election.New(newClient(t, b.rdb, other), "booth")
 	h := lead(t, b.other, "") // the server knows the scripts from here on
-	_, err := b.other.Leader(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(b.other.Leader(t.Context())))
 	unlock(t, h)
 	return b
 }
@@ -123,8 +122,7 @@ func TestRunWhileRefused(t *testing.T) {
 func TestNoAnnouncement(t *testing.T) {
 	b := newBooth(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond, Lease: time.Hour}, nil)
 	rule := b.proxy.On(script(lua.ElectionAnnounce), 0, faultproxy.DropRequest)
-	_, err := b.faulty.Campaign(t.Context(), "v")
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, kindtest.Err(b.faulty.Campaign(t.Context(), "v")), holdfast.ErrUnavailable)
 	h := lead(t, b.other, "next")
 	unlock(t, h)
 	rule.Clear()
@@ -143,8 +141,7 @@ func TestLateAnnouncement(t *testing.T) {
 		b.proxy.KeepRequest(func(args []string) bool { // an edited script has another hash
 			return len(args) > 8 && args[len(args)-3] == "the former"
 		}, 0, time.Hour)
-		_, err := b.faulty.Campaign(t.Context(), "the former")
-		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.ErrorIs(t, kindtest.Err(b.faulty.Campaign(t.Context(), "the former")), holdfast.ErrUnavailable)
 		h = lead(t, b.other, "the present")
 		b.proxy.Deliver()
 		leader, _ = b.other.Leader(t.Context())

@@ -471,8 +471,7 @@ func polls(t *testing.T, rdb *redis.Client) (calls int64) {
 	stats, err := rdb.InfoMap(t.Context(), "commandstats").Result()
 	require.NoError(t, err)
 	if text := stats["Commandstats"]["cmdstat_zcount"]; text != "" {
-		_, err = fmt.Sscanf(text, "calls=%d", &calls)
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(fmt.Sscanf(text, "calls=%d", &calls)))
 	}
 	return calls
 }

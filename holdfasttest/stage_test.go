@@ -187,6 +187,9 @@ func sooner(ok func() bool) bool {
 	return false
 }
 
+// of is what of a call's error.
+func of[T any](_ T, err error) string { return what(err) }
+
 // what is all that a caller can tell of an error. (Which one a caller gets that left before an answer is a matter of time.)
 func what(err error) string {
 	if err == nil {

@@ -242,8 +242,7 @@ func numberOf(t *testing.T, rdb *redis.Client, a *actor) (number uint64) {
 		return 0
 	}
 	_, rest, _ := strings.Cut(text, `"number":`)
-	_, err = fmt.Sscanf(rest, "%d", &number)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(fmt.Sscanf(rest, "%d", &number)))
 	require.Positive(t, rdb.PTTL(t.Context(), keys.Waits(a.ID())).Val())
 	return number
 }

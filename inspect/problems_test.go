@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -155,8 +156,7 @@ func TestEndLeavesOthersData(t *testing.T) {
 		for i = 1, 5000 do redis.call('HSET', KEYS[2], '11111111-2222-4333-8444-555555555555:h' .. i, 1) end return 1`
 	require.NoError(t, rdb.Eval(t.Context(), fill, []string{"few", "many"}).Err())
 	for _, name := range []string{"few", "many"} {
-		_, err := i.End(t.Context(), name, inspect.Grant{Owner: "size"})
-		require.Error(t, err)
+		require.Error(t, kindtest.Err(i.End(t.Context(), name, inspect.Grant{Owner: "size"})))
 		require.Equal(t, "77", rdb.HGet(t.Context(), name, "size").Val(), name)
 	}
 	require.Equal(t, inspect.Foreign, look(t, i, "few").Kind)

@@ -50,8 +50,7 @@ func testShapes(t *testing.T, rdb redis.UniversalClient) {
 	kindtest.Begin(ctx, t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
 		return semaphore.New(b, "permits", 3).Acquire(ctx, 3)
 	})
-	_, err = latch.New(a, "latch").Set(ctx, 5)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(latch.New(a, "latch").Set(ctx, 5)))
 	for _, call := range rdb.Keys(ctx, "holdfast_latch:{app:latch}:*").Val() { // (a cluster asks one of its servers)
 		require.NoError(t, rdb.Del(ctx, call).Err()) // as its end does: the latch is found all the same
 	}
@@ -259,8 +258,7 @@ func TestCommands(t *testing.T) {
 func TestScriptOnlyReads(t *testing.T) {
 	for _, p := range redistest.Programs(t) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
-		_, err := newInspector(t, srv.Client(t), nil).Lock(context.Background(), "x")
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(newInspector(t, srv.Client(t), nil).Lock(context.Background(), "x")))
 		calls := srv.CommandCalls(t)
 		if strings.HasPrefix(p.Version, "6.") {
 			require.Positive(t, calls["eval"])
@@ -371,8 +369,7 @@ func TestSeveralTrips(t *testing.T) {
 	require.NoError(t, err)
 	hook := &sent{}
 	rdb.AddHook(redistest.Around(hook.note))
-	_, err = i.Several(t.Context(), asked)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(i.Several(t.Context(), asked)))
 	require.Equal(t, 2, hook.trips)
 	require.Len(t, hook.commands, 101)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/redlock"
 )
@@ -140,12 +141,10 @@ func TestDelayedRestart(t *testing.T) {
 
 // The controls: with the rule switched off, by the option or altogether, there are two.
 func TestDelayedRestartControl(t *testing.T) {
-	_, err := forgotten(t, true, redlock.TrustRestarts())
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(forgotten(t, true, redlock.TrustRestarts())))
 	t.Cleanup(defence.Restarts.Without(t))
 	for _, knew := range []bool{true, false} {
-		_, err = forgotten(t, knew)
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(forgotten(t, knew)))
 	}
 }
 
@@ -204,8 +203,7 @@ func TestRestartedMasterVotesAgain(t *testing.T) {
 	require.NoError(t, lockOnce(t.Context(), m))
 	l.masters[0].Restart()
 	l.masters[1].Restart()
-	_, err := m.Lock(t.Context())
-	tells(t, err, "its vote counts in", not(holdfast.ErrNotAcquired))
+	tells(t, kindtest.Err(m.Lock(t.Context())), "its vote counts in", not(holdfast.ErrNotAcquired))
 	eventually(t, "it votes", func() bool {
 		h, err := m.TryLock(t.Context())
 		return err == nil && h.Unlock(t.Context()) == nil

@@ -266,8 +266,7 @@ func TestBadLabel(t *testing.T) {
 		"\xff":                   "which is not UTF-8; use text",
 		"a\u202eb":               "cannot be printed",
 	} {
-		_, err := holdfast.New(rdb, &holdfast.Options{Label: label})
-		tells(t, err, holdfast.ErrInvalid, part)
+		tells(t, kindtest.Err(holdfast.New(rdb, &holdfast.Options{Label: label})), holdfast.ErrInvalid, part)
 	}
 	_, err := holdfast.New(rdb, &holdfast.Options{LongWait: time.Millisecond})
 	require.ErrorIs(t, err, holdfast.ErrInvalid)

@@ -119,8 +119,7 @@ func (c hangingCluster) acquisitions(t *testing.T) {
 	rdb := c.client(t, 5*time.Minute)
 	client := newClient(t, rdb, nil)
 	tags := c.tags(t)
-	_, err := rdb.MasterForKey(t.Context(), tags[0])
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(rdb.MasterForKey(t.Context(), tags[0])))
 	c.Nodes[0].Pause()
 	defer c.Nodes[0].Resume()
 	var waiting sync.WaitGroup

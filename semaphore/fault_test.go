@@ -211,8 +211,7 @@ func TestEndedUncounted(t *testing.T) {
 		l := newLab(t, 1)
 		require.NoError(t, l.rdb.Set(t.Context(), l.name, "0.5", time.Hour).Err())
 		require.NoError(t, l.rdb.ZAdd(t.Context(), l.ends(), redis.Z{Member: "a:h1", Score: 1}).Err())
-		_, err := l.edited(hooks...).TryAcquire(t.Context(), 1)
-		require.ErrorContains(t, err, "not an integer")
+		require.ErrorContains(t, kindtest.Err(l.edited(hooks...).TryAcquire(t.Context(), 1)), "not an integer")
 		return l.out()
 	}
 	require.EqualValues(t, 1, uncounted())

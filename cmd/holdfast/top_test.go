@@ -91,7 +91,7 @@ var namedKeys = map[string]rune{"enter": tea.KeyEnter, "esc": tea.KeyEscape, "do
 	"end": tea.KeyEnd, "pgdown": tea.KeyPgDown, "backspace": tea.KeyBackspace}
 
 // press sends keys: a name, or each letter of a text.
-func (w *top) press(keys ...string) {
+func (w *top) press(keys ...string) *top {
 	for _, key := range keys {
 		if code, ok := namedKeys[key]; ok {
 			w.Send(tea.KeyPressMsg{Code: code})
@@ -101,6 +101,7 @@ func (w *top) press(keys ...string) {
 			w.Send(tea.KeyPressMsg{Code: r, Text: string(r)})
 		}
 	}
+	return w
 }
 
 // shows waits until all of the texts are on the screen, in their order.
@@ -156,27 +157,18 @@ func TestTopSortsAndFilters(t *testing.T) {
 	srv, _ := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("3 locks, 1 waited for", "WAIT▾", "▸ busy", "idle", "read", "? help")
-	w.press("o")
-	w.shows("HELD▾", "▸ idle", "busy", "read")
-	w.press("r")
-	w.shows("HELD▴", "read", "busy", "idle")
-	w.press("n")
-	w.shows("NAME▾", "▸ busy", "idle", "read")
-	w.press("/", "x*y", "backspace", "backspace", "backspace", "rea")
-	w.shows("filter: rea")
-	w.press("enter")
-	w.shows("1 of 3 locks with rea", "▸ read")
+	w.press("o").shows("HELD▾", "▸ idle", "busy", "read")
+	w.press("r").shows("HELD▴", "read", "busy", "idle")
+	w.press("n").shows("NAME▾", "▸ busy", "idle", "read")
+	w.press("/", "x*y", "backspace", "backspace", "backspace", "rea").shows("filter: rea")
+	w.press("enter").shows("1 of 3 locks with rea", "▸ read")
 	w.hides("busy")
 	w.press("/", "backspace", "backspace", "backspace", "[bi]*", "enter")
 	w.shows("2 of 3 locks with [bi]*", "▸ busy", "idle")
-	w.press("/", "zz", "enter")
-	w.shows("No name fits [bi]*zz. Esc clears the filter.")
-	w.press("esc")
-	w.shows("3 locks", "▸ busy")
-	w.press("?")
-	w.shows("Keys", "waiters", "Columns", "GRANTS")
-	w.press("esc", "s")
-	w.shows("WAIT▾", "▸ busy")
+	w.press("/", "zz", "enter").shows("No name fits [bi]*zz. Esc clears the filter.")
+	w.press("esc").shows("3 locks", "▸ busy")
+	w.press("?").shows("Keys", "waiters", "Columns", "GRANTS")
+	w.press("esc", "s").shows("WAIT▾", "▸ busy")
 	w.press("q")
 	w.WaitFinished(t, teatest.WithFinalTimeout(patience))
 }
@@ -187,17 +179,14 @@ func TestTopFollows(t *testing.T) {
 	srv, _ := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "name" })
 	w.shows("▸ busy", "idle")
-	w.press("down")
-	w.shows("▸ idle")
+	w.press("down").shows("▸ idle")
 	c := kindtest.NewClient(t, srv.Client(t), nil)
 	kindtest.Lock(t, rlock.New(c, "another"))
 	w.shows("  another", "  busy", "▸ idle")
-	w.press("home")
-	w.shows("▸ another")
+	w.press("home").shows("▸ another")
 	kindtest.Lock(t, rlock.New(c, "a"))
 	w.shows("▸ a ", "  another")
-	w.press("end")
-	w.shows("▸ read")
+	w.press("end").shows("▸ read")
 }
 
 // TestTopInspects: all of a lock, in place of the list or beside it, as it changes.
@@ -211,12 +200,10 @@ func TestTopInspects(t *testing.T) {
 	w.hides("idle")
 	w.Send(tea.WindowSizeMsg{Width: 160, Height: 30})
 	w.shows("▸ busy", "idle", "│ kind       fairlock")
-	w.press("down")
-	w.shows("▸ idle", "│ held by    "+holds["idle"].Owner())
+	w.press("down").shows("▸ idle", "│ held by    "+holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	w.shows("free; it was a lock within the last hour")
-	w.press("i")
-	w.hides("│")
+	w.press("i").hides("│")
 }
 
 // TestTopEnds: a hold is ended after a question that shows owner and token, and others keep theirs.
@@ -227,29 +214,22 @@ func TestTopEnds(t *testing.T) {
 	w.shows("▸ busy")
 	w.press("x")
 	w.shows("End the hold of "+holds["busy"].Owner()+" on busy", fmt.Sprint(holds["busy"].Token()), "y: end it")
-	w.press("n")
-	w.shows("not confirmed; nothing was changed")
+	w.press("n").shows("not confirmed; nothing was changed")
 	require.NotZero(t, exists(t, srv.Client(t), "busy"))
 
-	w.press("n", "/", "read", "enter")
-	w.shows("▸ read")
-	w.press("x")
-	w.shows("It is holder 1 of 2")
+	w.press("n", "/", "read", "enter").shows("▸ read")
+	w.press("x").shows("It is holder 1 of 2")
 	first := holds["read"].Owner()
 	if !strings.Contains(w.model.screenNow(), first) {
 		first = holds["read by another"].Owner()
 	}
-	w.press("down")
-	w.shows("It is holder 2 of 2")
-	w.press("up")
-	w.shows("End the hold of "+first, "It is holder 1 of 2")
-	w.press("y")
-	w.shows("read: the hold of " + first + " was ended.")
+	w.press("down").shows("It is holder 2 of 2")
+	w.press("up").shows("End the hold of "+first, "It is holder 1 of 2")
+	w.press("y").shows("read: the hold of " + first + " was ended.")
 	left := srv.Client(t).HGetAll(t.Context(), "read").Val()
 	require.Len(t, left, 2, "the mode, and the other reader")
 	require.NotContains(t, left, first)
-	w.press("x")
-	w.shows("End the hold of ", "on read")
+	w.press("x").shows("End the hold of ", "on read")
 }
 
 // TestTopEndsNoOther: the lock is granted to somebody else while the question is on the screen. Nothing
@@ -259,18 +239,14 @@ func TestTopEndsNoOther(t *testing.T) {
 	srv, holds := contended(t)
 	w := watching(t, srv, func(c *topConfig) { c.sort = "oldest" })
 	w.shows("▸ idle")
-	w.press("x")
-	w.shows("End the hold of " + holds["idle"].Owner())
+	w.press("x").shows("End the hold of " + holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	next := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "idle"))
-	w.press("y")
-	w.shows("idle was not unlocked, and nothing was changed: somebody else has it")
+	w.press("y").shows("idle was not unlocked, and nothing was changed: somebody else has it")
 	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "idle").Val())
 	require.NoError(t, next.Unlock(t.Context()))
-	w.press("o", "/", "idle", "enter")
-	w.shows("▸ idle")
-	w.press("x")
-	w.shows("idle: nobody has it")
+	w.press("o", "/", "idle", "enter").shows("▸ idle")
+	w.press("x").shows("idle: nobody has it")
 }
 
 // TestTopReadOnly: no key ends a hold, and none is offered.
@@ -280,11 +256,9 @@ func TestTopReadOnly(t *testing.T) {
 	w := watching(t, srv, func(c *topConfig) { c.readOnly = true })
 	w.shows("read-only", "▸ busy", "space pause")
 	require.NotContains(t, w.model.screenNow(), "end a hold")
-	w.press("x")
-	w.shows("--read-only: nothing is ended from here")
+	w.press("x").shows("--read-only: nothing is ended from here")
 	w.press("y")
-	w.press("n")
-	w.shows("NAME▾")
+	w.press("n").shows("NAME▾")
 	require.EqualValues(t, 3, exists(t, srv.Client(t), "busy", "idle", "read"))
 }
 
@@ -294,8 +268,7 @@ func TestTopPauses(t *testing.T) {
 	srv, holds := contended(t)
 	w := watching(t, srv, nil)
 	w.shows("▸ busy", "idle")
-	w.press(" ")
-	w.shows("paused")
+	w.press(" ").shows("paused")
 	// What was under way comes to its end; after that no script is run.
 	rdb := srv.Client(t)
 	calls := func() int64 {
@@ -306,10 +279,8 @@ func TestTopPauses(t *testing.T) {
 	eventually(t, func() bool { was := before; before = calls(); return was == before }, "nothing is asked")
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	rdb.Del(t.Context(), "redisson_lock_token:{idle}")
-	w.press("/", "idle", "enter")
-	w.shows("1 of 3 locks with idle", "▸ idle", holds["idle"].Owner()[:8])
-	w.press(" ")
-	w.hides("▸ idle")
+	w.press("/", "idle", "enter").shows("1 of 3 locks with idle", "▸ idle", holds["idle"].Owner()[:8])
+	w.press(" ").hides("▸ idle")
 }
 
 // TestTopOutage: the screen stays while the server is silent, says so, and goes on with it.

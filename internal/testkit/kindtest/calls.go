@@ -300,6 +300,9 @@ func Refused(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfa
 	return err
 }
 
+// Err is the error of a call.
+func Err[T any](_ T, err error) error { return err }
+
 // Tells demands of an error each of what it is given: an error that it is, a text that it has in it, or an error that it is [Not].
 func Tells(tb testing.TB, err error, wants ...any) {
 	for _, want := range wants {
