@@ -29,7 +29,7 @@ var (
 	eventually = kindtest.Eventually
 	newClient  = kindtest.NewClient
 	uniqueName = kindtest.UniqueName
-	tells, not = kindtest.Tells, kindtest.Not
+	tells      = kindtest.Tells
 )
 
 // lab is a name on the package's server.
