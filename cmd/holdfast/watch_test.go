@@ -65,8 +65,7 @@ func TestMadeBetweenTwoCommands(t *testing.T) {
 		"rwlock": func(name string) { kindtest.Lock(t, rwlock.New(c, name)) },
 		"rlock":  func(name string) { kindtest.Lock(t, rlock.New(c, name), holdfast.Keep(time.Minute)) },
 		"latch": func(name string) {
-			_, err := latch.New(c, name).Set(t.Context(), 2)
-			require.NoError(t, err)
+			require.NoError(t, kindtest.Err(latch.New(c, name).Set(t.Context(), 2)))
 		},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -151,15 +150,12 @@ func TestWatchKinds(t *testing.T) {
 	}
 	t.Run("latch", func(t *testing.T) {
 		l := latch.New(c, t.Name())
-		_, err := l.Set(t.Context(), 2)
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(l.Set(t.Context(), 2)))
 		p := command(t, srv, "watch", "--json", "--every", "100ms", t.Name())
 		require.Equal(t, 2, *p.sees(t, 1, "counted").Count)
-		_, err = l.CountDown(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(l.CountDown(t.Context())))
 		require.Equal(t, 1, *p.sees(t, 2, "counted").Count)
-		_, err = l.CountDown(t.Context())
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(l.CountDown(t.Context())))
 		require.Equal(t, 0, *p.sees(t, 3, "counted").Count)
 		p.interrupted(t, syscall.SIGTERM)
 	})

@@ -14,7 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"github.com/holdfast-go/holdfast/internal/testkit/level"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -112,18 +112,16 @@ func TestExamineIsBrokenOff(t *testing.T) {
 func TestNobodyAnswers(t *testing.T) {
 	srv := redistest.Start(t)
 	srv.Command(t, "CONFIG", "SET", "requirepass", "secret")
-	_, err := Examine(t.Context(), srv.Client(t), Settings{})
-	require.ErrorContains(t, err, "NOAUTH")
+	require.ErrorContains(t, kindtest.Err(Examine(t.Context(), srv.Client(t), Settings{})), "NOAUTH")
 	rdb := srv.Client(t)
 	for _, p := range redistest.Programs(t) {
 		noAuth := redistest.Start(t, redistest.Exec(p.Path), redistest.Args("--rename-command", "AUTH", "", "--rename-command", "HELLO", ""))
 		named := redis.NewClient(&redis.Options{Addr: noAuth.Addr(), Username: "user", Password: "Zq9tSeKret", MaxRetries: -1})
-		_, err = Examine(t.Context(), named, Settings{})
-		require.ErrorContains(t, err, "auth", p.Name)
+		require.ErrorContains(t, kindtest.Err(Examine(t.Context(), named, Settings{})), "auth", p.Name)
 		require.NoError(t, named.Close())
 	}
 	srv.Kill()
-	_, err = Examine(t.Context(), rdb, Settings{})
+	_, err := Examine(t.Context(), rdb, Settings{})
 	require.Error(t, err)
 	require.False(t, refused(err))
 }
@@ -156,8 +154,7 @@ func TestMasters(t *testing.T) {
 	expect(t, only(t, look(hidden, rdbs[1], rdbs[2])), Unknown, "+info")
 	servers[2].Kill()
 	expect(t, look(rdbs...)[0], Error, "no answer", "one master less")
-	_, err := ExamineMasters(t.Context(), rdbs[2:], s)
-	require.Error(t, err, "nobody answers")
+	require.Error(t, kindtest.Err(ExamineMasters(t.Context(), rdbs[2:], s)), "nobody answers")
 }
 
 func TestWorst(t *testing.T) {
