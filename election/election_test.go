@@ -269,8 +269,7 @@ func TestOwners(t *testing.T) {
 	require.NoError(t, h.Unlock(ctx))
 }
 
-// TestCandidatesOfOneClient: they stand next to each other in the queue, and are candidates of their
-// own all the same: each has an owner, and announces itself.
+// TestCandidatesOfOneClient: they stand side by side in the queue; yet each has an owner of its own and announces itself.
 func TestCandidatesOfOneClient(t *testing.T) {
 	e, rdb := newElection(t)
 	last := lead(t, e, "0")

@@ -117,8 +117,7 @@ func TestRunWhileRefused(t *testing.T) {
 	}
 }
 
-// TestNoAnnouncement: whoever cannot announce itself gives the leadership back, and the next one
-// leads. Control: a leader that does announce itself keeps it.
+// TestNoAnnouncement: a leader that cannot announce itself gives way to the next. Control: one that announces itself stays.
 func TestNoAnnouncement(t *testing.T) {
 	b := newBooth(t, &holdfast.Options{RetryBudget: 300 * time.Millisecond, Lease: time.Hour}, nil)
 	rule := b.proxy.On(script(lua.ElectionAnnounce), 0, faultproxy.DropRequest)

@@ -32,8 +32,7 @@ func (w *watched) isTold(value string, within time.Duration) bool {
 	}
 }
 
-// TestLeaseEnds: a leader dies, and nobody is there to say so. Observers find out when its lease has
-// ended. Control: without a look at that time they do not.
+// TestLeaseEnds: a leader dies silently. Observers see it when its lease has ended. Control: they do not if they do not look then.
 func TestLeaseEnds(t *testing.T) {
 	ends := func(t *testing.T, within time.Duration) bool {
 		b := newBooth(t, &holdfast.Options{Lease: 2 * time.Second}, nil)

@@ -112,8 +112,7 @@ func TestEnqueueMeetsFaults(t *testing.T) {
 	})
 }
 
-// TestLeaveMeetsFaults: who leaves is taken out of the queue, whatever becomes of the first word of
-// it. Control: without the undo it stays, and is in the way of the next.
+// TestLeaveMeetsFaults: a leaver loses its place, whatever fault its first message meets. Control: it stays without the undo.
 func TestLeaveMeetsFaults(t *testing.T) {
 	leave := func(t *testing.T, l *line) *kindtest.Pending {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -362,8 +361,7 @@ func placedBeside(t *testing.T, within time.Duration) bool {
 	return false
 }
 
-// lateWord has the word of a grant come to a waiter when the claim has ended with which that was made, and another
-// client has the lock. say sends it.
+// lateWord has a grant's message, sent by say, come to a waiter when its claim has ended and another client has the lock.
 func lateWord(t *testing.T) (w *kindtest.Pending, other *holdfast.Hold, token uint64, say func()) {
 	const claim = 100 * time.Millisecond
 	rdb := redistest.Shared(t).Client(t)

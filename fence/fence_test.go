@@ -322,8 +322,7 @@ func TestTokensOfLeaders(t *testing.T) {
 	}))
 }
 
-// TestTokensOfSeveral: under the hold of a multilock each member's token is known by its name, also
-// where the members are of several kinds, and a guard does not choose.
+// TestTokensOfSeveral: under a multilock's hold each member's token, of any kind, is known by its name. A guard does not choose.
 func TestTokensOfSeveral(t *testing.T) {
 	s := newStock(t)
 	c := newClient(t)

@@ -164,8 +164,7 @@ func overtaken(t *testing.T, op string, hooks ...redis.Hook) (left string) {
 	return l.rdb.Get(t.Context(), l.name).Val()
 }
 
-// A call that has returned because there was nothing for it to do does nothing later: not on a latch
-// that was set since, nor in place of one that has opened.
+// A call that returned because it had nothing to do does nothing later, neither to a latch set since nor to one that has opened.
 func TestOvertaken(t *testing.T) {
 	require.Empty(t, overtaken(t, "set"), "a latch that nobody was told of")
 	require.Equal(t, "2", overtaken(t, "count"))

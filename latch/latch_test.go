@@ -234,8 +234,7 @@ func TestClose(t *testing.T) {
 	require.ErrorIs(t, kindtest.Err(m.CountDown(t.Context())), holdfast.ErrClosed)
 }
 
-// TestOptionsOfHolds: nobody holds a latch, so options about holds are refused, whatever their value. Wait and Lease are
-// refused where they would mean nothing.
+// TestOptionsOfHolds: a latch has no holder, so options about holds are refused; Wait and Lease are where they mean nothing.
 func TestOptionsOfHolds(t *testing.T) {
 	l := newLab(t)
 	m := l.process()

@@ -78,8 +78,7 @@ var listOf = regexp.MustCompile(`(?s)(\*|~|>)\+?[0-9]+\r\n.*:[+-]?[0-9]+\r\n`)
 // alone are the bytes of a reply that is no list.
 var alone = regexp.MustCompile(`:\+?0*1\r\n|\+[0-9]+\r\n|\$\+?[0-9]+\r\n[0-9]+|=\+?[0-9]+\r\ntxt:[0-9]+\r\n`)
 
-// answering is a go-redis client whose server answers the greeting, and then each script with these
-// bytes before it hangs up. A real server would not say such things.
+// answering is a go-redis client whose server answers the greeting, then each script with these bytes, and hangs up.
 func answering(bytes []byte) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1, DisableIdentity: true, ReadTimeout: 5 * time.Second,

@@ -99,8 +99,7 @@ func results(cmds []redis.Cmder) (list []Result) {
 	return list
 }
 
-// TestPackerWithoutPermission: the user may not use one of the keys. The server refuses the script
-// as a whole; then each travels alone, and one only fails.
+// TestPackerWithoutPermission: one key is not permitted, so the server refuses the script. Then each travels alone, and one fails.
 func TestPackerWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	require.NoError(t, srv.Client(t).Do(t.Context(), "acl", "setuser", "some", "on", ">secret", "+@all", "&*", "~*ours*").Err())
@@ -125,8 +124,7 @@ func TestPackerWithoutPermission(t *testing.T) {
 	require.Equal(t, Gone, results(cmds)[1].Reply.Status)
 }
 
-// TestPackerFails: without a connection each call says so. An answer that is lost is each call's error and
-// leaves open whether it ran. Nothing is sent again.
+// TestPackerFails: without a connection each call says so. A lost answer leaves open for each whether it ran. None is repeated.
 func TestPackerFails(t *testing.T) {
 	for why, unsent := range map[error]bool{errors.New("no connection"): true, errors.New("broken"): false} {
 		cmds, sent := []redis.Cmder{taking("x", "0"), giving("y")}, []string{}
@@ -217,8 +215,7 @@ func TestRenewAllBesideOthers(t *testing.T) {
 	require.LessOrEqual(t, ran["evalsha"]+ran["eval"], int64(4), "two scripts, by EVAL too where the server did not know them")
 }
 
-// TestRenewAllWithoutPermission: the user may not use one of the keys. The server refuses the
-// script for all of them; the others are renewed all the same.
+// TestRenewAllWithoutPermission: one key is not permitted, so the server refuses the whole script; the others are renewed still.
 func TestRenewAllWithoutPermission(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb := srv.Client(t)

@@ -147,8 +147,7 @@ func TestPassReplyBack(t *testing.T) {
 	}
 }
 
-// TestDecodersTrustNothing: values that are missing, or of a type that no script replies, are read as zero by every
-// decoder, and whatever the status is.
+// TestDecodersTrustNothing: every decoder reads missing values, and those of odd types, as zero, whatever the status is.
 func TestDecodersTrustNothing(t *testing.T) {
 	odd := []any{nil, 1.5, true, []any{"x"}, map[any]any{}}
 	for name, decode := range decoders {

@@ -113,8 +113,7 @@ local redis = {pcall = real.pcall, call = function(...)
 end}
 `
 
-// TestLeaveAtTheLastMoment: a lock whose time is over in the middle of the script has ended. Control:
-// without what looks for that a lock is left that never ends.
+// TestLeaveAtTheLastMoment: a lock whose time is over during the script has ended. Control: else one is left that never ends.
 func TestLeaveAtTheLastMoment(t *testing.T) {
 	f := newFixture(t)
 	remains := func(text string) time.Duration {
@@ -300,8 +299,7 @@ func TestHeaders(t *testing.T) {
 
 var update = flag.Bool("update", false, "write testdata/hashes.txt anew")
 
-// TestAssembled compares what the server gets with a list of hashes, so that nobody changes what
-// becomes of a script without seeing it. A part is in many scripts.
+// TestAssembled compares the scripts as servers get them with a list of hashes: a part is in many, and no change goes unseen.
 func TestAssembled(t *testing.T) {
 	const list = "testdata/hashes.txt"
 	scripts := append([]*Script{Acquire, AcquireBeside, Vote, Force, FairAcquire, FairJoin, FairRelease, FairPoll, FairState, Fence,

@@ -59,8 +59,7 @@ func TestSemaphoreCostsOfMany(t *testing.T) {
 	require.Equal(t, "10000", rdb.Get(t.Context(), "x").Val())
 }
 
-// fillPermits makes ten thousand permits that are out, by a lease that ends so much later, and as many
-// waiters of a client, whose places end so much later; 0: none.
+// fillPermits makes 10,000 permits that are out, and as many waiters of a client, which end so much later; 0: none.
 func fillPermits(t *testing.T, rdb *redis.Client, out, wait time.Duration) {
 	const fill = `local time = redis.call('TIME')
 		local now = time[1] * 1000
@@ -85,8 +84,7 @@ var semaphoreStates = map[string]struct {
 	"permits for who is out of reach": {0, time.Hour, 20000},
 }
 
-// TestSemaphoreCosts: what a script does is bounded, however many permits are out or have ended, and
-// however many wait. (Redisson's cannot take back 8000 that have ended.)
+// TestSemaphoreCosts: a script's work is bounded, however many permits are out or ended, or wait. (Redisson's fails at 8000.)
 func TestSemaphoreCosts(t *testing.T) {
 	rdb := redistest.Start(t).Client(t, unhurried)
 	for state, s := range semaphoreStates {

@@ -91,8 +91,7 @@ var losses = map[string]func(t *testing.T, s *trio){
 	"silent":    func(_ *testing.T, s *trio) { s.proxy.Silence(true) },
 }
 
-// TestTheMiddleIsLost: the context ends, and says which is lost. The others stay taken until Unlock,
-// which gives them back, and leaves alone who has the lost one now.
+// TestTheMiddleIsLost: the context ends and says which lock is lost. Unlock gives back the others, and leaves that one alone.
 func TestTheMiddleIsLost(t *testing.T) {
 	for what, lose := range losses {
 		t.Run(what, func(t *testing.T) {

@@ -281,8 +281,7 @@ func TestOtherKinds(t *testing.T) {
 	unlock(t, last)
 }
 
-// TestWaitBoundsTheWhole: two members are taken for longer than Wait allows in all, one after the
-// other; the second is asked for once the time is over, and no more.
+// TestWaitBoundsTheWhole: two members in turn are taken for longer than Wait in all. The second is asked for once at the end.
 func TestWaitBoundsTheWhole(t *testing.T) {
 	t.Parallel()
 	c, rdb := shared(t)

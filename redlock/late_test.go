@@ -19,8 +19,7 @@ import (
 // never is how long a test watches that something does not happen.
 const never = time.Second
 
-// tokens has a holder's token come from a master whose last one is far ahead, and returns it and
-// that of the next holder, who does not reach that master.
+// tokens has a token come from a master whose last one is far ahead, and returns it and that of a holder without that master.
 func tokens(t *testing.T) (first, second uint64) {
 	l := newLab(t, 3)
 	a, b := l.process(nil), l.process(nil)

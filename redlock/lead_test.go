@@ -35,8 +35,7 @@ func (l *lab) versed(opts *holdfast.Options) *process {
 	return p
 }
 
-// awaits has a waiter that was refused and listens everywhere, as one who waits already when things
-// happen. It releases the lock at once when it has it.
+// awaits has a waiter that was refused and listens everywhere. It releases the lock at once when it has it.
 func (l *lab) awaits(p *process, name string) *kindtest.Pending {
 	before := make([]int, len(l.masters))
 	for i := range before {
@@ -181,8 +180,7 @@ func TestWhoIsCutOffIsSeenControl(t *testing.T) {
 	require.Equal(t, holdfast.HandedOn, handedOn(t))
 }
 
-// wakesItself has a waiter find one master free, which grants it the lock, so that it gives that back. It
-// reports whether the waiter is told of that by a message.
+// wakesItself has a waiter give back the grant of one free master, and reports whether a message tells the waiter of that.
 func wakesItself(t *testing.T) (told bool) {
 	l, name := newLab(t, 5), uniqueName(t)
 	for i := 0; ; i++ { // one of the masters is asked first, and only if that one is free it is asked to grant

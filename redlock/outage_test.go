@@ -135,8 +135,7 @@ func TestMajorityIsOut(t *testing.T) {
 	})
 }
 
-// TestAMajorityThatCannotBeHad: one master has granted the lock to somebody else, and two do not answer. Nobody knows who has
-// it, however often the first one says so.
+// TestAMajorityThatCannotBeHad: one master has granted the lock to another, and two are silent: nobody knows who has it.
 func TestAMajorityThatCannotBeHad(t *testing.T) {
 	t.Parallel()
 	eachOutage(t, func(t *testing.T, o outage) {

@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// A master that comes back without its data is asked at the next renewal to take the hold back,
-// with count and token, and those who unlock find it there.
+// A master without its data is asked at the next renewal to take the hold back, with count and token, for a later unlock.
 func TestMasterIsJoinedAgain(t *testing.T) {
 	t.Parallel()
 	l, _, m := newParty(t, 5, &holdfast.Options{Lease: 3 * time.Second})

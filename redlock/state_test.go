@@ -226,8 +226,7 @@ func TestForceUnlockLeavesOthersAlone(t *testing.T) {
 	require.Equal(t, 3, l.held(m.Name()))
 }
 
-// forced is a hold that one process has, of a lock that one process frees although nobody waits for
-// it. A hook is put before the masters of the one that frees it.
+// forced is one process's hold of a lock that one process, before whose masters there are hooks, frees unasked.
 type forced struct {
 	*lab
 	hold *holdfast.Hold

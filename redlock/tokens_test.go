@@ -188,8 +188,7 @@ func TestAbsurdProposals(t *testing.T) {
 	require.Greater(t, l.token(l.process(nil), name), last)
 }
 
-// A vote that was refused because it came late is no word of another holder: where a clock was set
-// forward it is sent once more, at once, and the next ones are not.
+// A vote refused as late is not another holder's refusal: where a clock was set forward it is repeated once, the next are not.
 func TestMastersClockIsSet(t *testing.T) {
 	t.Parallel()
 	l := newClockLab(t, 3)

@@ -54,8 +54,7 @@ func waitsFor(ctx context.Context, m *rlock.Mutex, n int) (stop func()) {
 
 const longWait = 60 * time.Millisecond
 
-// TestWaitsForItself: who locks under a plain context what its client has is told so once: where both
-// were. Under another owner's context it is certain.
+// TestWaitsForItself: a caller that waits for its own client's lock is told once where both are; for certain with an owner.
 func TestWaitsForItself(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Shared(t).Client(t)

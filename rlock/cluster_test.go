@@ -208,8 +208,7 @@ func grantedAt(t *testing.T, server *redis.Client, c *holdfast.Client) bool {
 	return h.Unlock(t.Context()) == nil && there
 }
 
-// handsOver reports whether a waiter gets the lock within a time after it was released. The waiter
-// has been refused twice by then: when it came, and when it listened.
+// handsOver reports whether a waiter, refused when it came and when it listened, gets the lock in a time after its release.
 func handsOver(t *testing.T, primary *redistest.Server, holder, waiter *holdfast.Client, within time.Duration) bool {
 	name := uniqueName(t)
 	h := lock(t, rlock.New(holder, name))

@@ -56,8 +56,7 @@ func TestRefusedInACluster(t *testing.T) {
 	unavailable(t, left.Err(), syscall.ECONNREFUSED, context.Canceled)
 }
 
-// TestOutageBehindOneWhoDials: who waits behind another one of its client, for which go-redis dials again, is told why
-// it does. None of the two has failed yet.
+// TestOutageBehindOneWhoDials: a waiter behind one of its client for which go-redis dials again is told why, before a failure.
 func TestOutageBehindOneWhoDials(t *testing.T) {
 	t.Parallel()
 	srv, over := redistest.Start(t), make(chan struct{})

@@ -153,8 +153,7 @@ func TestUnderAnEndedHold(t *testing.T) {
 	unlock(t, h)
 }
 
-// TestCloseWithAnEndedContext: who closes a client under a context that has ended is not waited
-// for, and no hold's context lives when Close has returned.
+// TestCloseWithAnEndedContext: Close under an ended context does not wait, and no hold's context lives when it has returned.
 func TestCloseWithAnEndedContext(t *testing.T) {
 	c, err := holdfast.New(redistest.Shared(t).Client(t), nil)
 	require.NoError(t, err)
@@ -268,8 +267,7 @@ type panicky struct {
 	after atomic.Bool  // the command was sent
 }
 
-// aim is a script, and how often the hook is still to panic at it. The two are one, so that a command
-// of the background cannot use up what is meant for another script.
+// aim is a script and how often the hook still panics at it, in one: a background command cannot use up another script's.
 type aim struct {
 	script *lua.Script
 	times  atomic.Int32
@@ -372,8 +370,7 @@ func TestPanickingHookControl(t *testing.T) {
 	require.ErrorIs(t, waits.Err(), context.Canceled)
 }
 
-// TestPanicInTheBackground: where there is no caller, a panic is a failure like any other: renewals
-// are tried again, and a lock whose caller has left is given back.
+// TestPanicInTheBackground: without a caller a panic is a failure: renewals are repeated, and an abandoned lock is given back.
 func TestPanicInTheBackground(t *testing.T) {
 	const lease = 3 * time.Second
 	p, c, rdb := newPanicky(t, &holdfast.Options{Lease: lease})

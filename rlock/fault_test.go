@@ -223,8 +223,7 @@ func newTimed(t *testing.T, read time.Duration) *proxied {
 	return proxiedTo(t, redistest.Start(t, redistest.Clock()), read, nil)
 }
 
-// TestServersClockIsSet: each time that the server's clock jumps forwards a lock costs one more
-// round trip, and only one. It may be another server's clock.
+// TestServersClockIsSet: each jump forwards of the server's clock, or another server's, costs a lock one more round trip.
 func TestServersClockIsSet(t *testing.T) {
 	p := newTimed(t, patience)
 	warm(t, p)
@@ -381,8 +380,7 @@ func leftInMovingSlot(t *testing.T, c *redistest.Cluster, hooks ...redis.Hook) t
 	return left
 }
 
-// TestLeaveInMovingSlot: a lock that is to stay stays, also where its slot is being moved while it
-// is left. The control: not if its key is gone in between.
+// TestLeaveInMovingSlot: a lock that is to stay stays while its slot is moved. The control: not if its key is gone in between.
 func TestLeaveInMovingSlot(t *testing.T) {
 	level.ForAll(t)
 	redistest.EachProgram(t, func(t *testing.T, p redistest.Program) {

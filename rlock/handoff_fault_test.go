@@ -101,8 +101,7 @@ func TestPassReleasesAndItsReplyIsLost(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestHalfALeaseIsNotHandedOn: renewals are lost. Who unlocks after half of the lease asks the
-// server, and does not leave the rest of it to the next one.
+// TestHalfALeaseIsNotHandedOn: renewals are lost. An Unlock after half of the lease asks the server for a whole one.
 func TestHalfALeaseIsNotHandedOn(t *testing.T) {
 	const lease = 3 * time.Second
 	renewed := func(t *testing.T) bool { // whether the next one has a whole lease
@@ -209,8 +208,7 @@ func TestCloseOfAHandedHold(t *testing.T) {
 	p.nothingLeft(t)
 }
 
-// TestOwnSubscriptionIsNoOther: a client that waited once goes on listening for a while. It takes
-// itself for another client once, and then it does not any more.
+// TestOwnSubscriptionIsNoOther: a client that listens on after a wait takes itself for another client once, and no more.
 func TestOwnSubscriptionIsNoOther(t *testing.T) {
 	keeps := func(t *testing.T) bool { // whether the second pass keeps the lock
 		p := newProxied(t, &holdfast.Options{Linger: time.Minute})

@@ -21,8 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// TestBadInput: each mistake gets an error that names it and the remedy, and no command is sent.
-// Those that can be made with every kind of lock are in package kindtest.
+// TestBadInput: each mistake is named with the remedy, and nothing is sent. Mistakes of every kind of lock are in kindtest.
 func TestBadInput(t *testing.T) {
 	srv := redistest.Start(t)
 	c := newClient(t, srv.Client(t), nil)
@@ -112,8 +111,7 @@ func TestBadInput(t *testing.T) {
 	require.Empty(t, srv.CommandCalls(t), "nothing was sent")
 }
 
-// TestUnfitOptions: an option that a kind cannot serve is refused before anything is sent. Its value is looked at after
-// that: nobody is told to give another one.
+// TestUnfitOptions: an option that a kind cannot serve is refused first, and its value is not judged: no other one would help.
 func TestUnfitOptions(t *testing.T) {
 	c, _ := shared(t, nil)
 	keep, least, no := holdfast.Keep(time.Second), holdfast.HoldAtLeast(1), holdfast.WithReplicas(0, 0)
@@ -140,8 +138,7 @@ func TestUnfitOptions(t *testing.T) {
 	}
 }
 
-// TestShortestLease: the shortest lease that is accepted can be granted, by a server that answers at once.
-// (Those of 1 and 2 ms never could: nothing of them is trusted.)
+// TestShortestLease: the shortest lease that is accepted can be granted by a quick server. (Of 1 or 2 ms nothing is trusted.)
 func TestShortestLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, err := memory.NewClient(nil)

@@ -329,8 +329,7 @@ func TestOwnerThatHandedOnIsAnother(t *testing.T) {
 	require.NoError(t, again(t), "control: it is taken for the holder")
 }
 
-// TestNotHandedOn: the lock goes back to the server where the next one wants another lease, none
-// that is renewed, or no hand-off, and where the one before had that.
+// TestNotHandedOn: the lock goes back to the server where either side wants another lease, no renewal, or no hand-off.
 func TestNotHandedOn(t *testing.T) {
 	lease, plain, never := holdfast.Lease(20*time.Second), holdfast.NoRenewal(), holdfast.NoHandoff()
 	for name, row := range map[string]struct {

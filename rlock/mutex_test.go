@@ -80,8 +80,7 @@ func TestDoValue(t *testing.T) {
 	require.ErrorIs(t, err, holdfast.ErrNotAcquired)
 }
 
-// TestHoldAtLeastInside: Do and SyncLocker leave the lock like Unlock, inner holds do not count,
-// and one that is held for longer than that is released as ever.
+// TestHoldAtLeastInside: it counts for Do and SyncLocker, not for inner holds, nor when the time is over at the unlock.
 func TestHoldAtLeastInside(t *testing.T) {
 	c, rdb := shared(t, nil)
 	m := rlock.New(c, uniqueName(t), holdfast.HoldAtLeast(time.Minute))
@@ -256,8 +255,7 @@ func subscribers(rdb *redis.Client) int {
 	return strings.Count(rdb.ClientList(context.Background()).Val(), " flags=P ")
 }
 
-// TestIdleClientIsSilent: after work and waiting, a client whose subscription has ended sends
-// nothing and holds neither a connection for messages nor a key.
+// TestIdleClientIsSilent: after work and waiting, and its subscription's end, a client sends and holds nothing.
 func TestIdleClientIsSilent(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
@@ -323,8 +321,7 @@ func TestServerRestartsEmpty(t *testing.T) {
 	require.ErrorIs(t, awaitEnd(t, h), holdfast.ErrLost)
 }
 
-// TestPermissions: the words for a user who may not do what a lock needs. (That each permission is missed is shown
-// by integration_test, TestWithoutAPermission.)
+// TestPermissions: the words for a user without a permission. (integration_test, TestWithoutAPermission, tries each of them.)
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -35,8 +35,7 @@ func panicsAll() *holdfast.Observer {
 	}
 }
 
-// TestPanickingObserver: functions that panic change the outcome of no call, and are logged. Control:
-// where they are not caught, a panic takes the lock with it.
+// TestPanickingObserver: functions that panic are logged and change no outcome. Control: uncaught, a panic reaches the caller.
 func TestPanickingObserver(t *testing.T) {
 	log := &kindtest.Log{}
 	c, _ := shared(t, &holdfast.Options{Observer: panicsAll(), Logger: log.Logger()})

@@ -25,8 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// refusedDials waits, when all else of the test is cleaned up, for go-redis: a pool whose server
-// refuses connections notices within a second that it was closed.
+// refusedDials waits, after all other cleanup, until go-redis has noticed that a pool of a refusing server was closed.
 func refusedDials(t *testing.T) {
 	t.Cleanup(func() {
 		eventually(t, "the pool has stopped to dial", func() bool { return kindtest.Goroutines("pool.(*ConnPool).tryDial") == 0 })
@@ -139,8 +138,7 @@ func TestNoPassword(t *testing.T) {
 	}
 }
 
-// TestTryLockAsksOnce: a server that does not answer is not asked again by who does not want to
-// wait. Only a connection that the other side had closed is replaced, once.
+// TestTryLockAsksOnce: TryLock does not ask a silent server again. Only a connection that was closed is replaced, once.
 func TestTryLockAsksOnce(t *testing.T) {
 	p := proxiedTo(t, redistest.Start(t), time.Second, nil)
 	warm(t, p)
@@ -171,8 +169,7 @@ func TestTryLockAsksOnce(t *testing.T) {
 	require.Equal(t, 2, n)
 }
 
-// TestBudgetBoundsDials: a connection that is never ready, as of a TLS client at a port without
-// TLS, takes go-redis five times its DialTimeout. Nobody waits for that.
+// TestBudgetBoundsDials: go-redis takes five DialTimeouts for a connection that is never ready. Nobody waits for that.
 func TestBudgetBoundsDials(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -253,8 +250,7 @@ func TestLostReplyIsUncertain(t *testing.T) {
 	}
 }
 
-// TestUnlockBehindAnother: an Unlock that does not get its turn, because another operation of its
-// owner has no answer, says that there is an outage, as that one does.
+// TestUnlockBehindAnother: an Unlock whose turn does not come behind an unanswered operation of its owner tells of the outage.
 func TestUnlockBehindAnother(t *testing.T) {
 	behind := func() bool {
 		p := newProxied(t, &holdfast.Options{RetryBudget: 500 * time.Millisecond})

@@ -40,8 +40,7 @@ func (p *proxied) next(s *lua.Script, fault faultproxy.Action) *faultproxy.Rule 
 	return p.proxy.On(kindtest.Script(s), 1, fault)
 }
 
-// TestAtMostOnce: each operation of a reader's and a writer's life meets each fault. It is repeated,
-// and what the server has is exactly right afterwards.
+// TestAtMostOnce: each operation of readers and writers meets each fault and is repeated; the server has exactly what is right.
 func TestAtMostOnce(t *testing.T) {
 	kindtest.EachFault(t, func(t *testing.T, fault faultproxy.Action) {
 		p := newProxied(t)
@@ -127,8 +126,7 @@ func TestWaitingWriterDies(t *testing.T) {
 	unlock(t, first)
 }
 
-// cancelledWriter has a writer leave while its question gets no answer. It returns how many places the
-// server has when the client has done what it wants to.
+// cancelledWriter has a writer leave before its answer, and returns how many places are left when its client is done.
 func cancelledWriter(t *testing.T, fault faultproxy.Action) int64 {
 	p := newProxied(t)
 	first := take(t.Context(), t, p.process(nil).RLock)

@@ -174,8 +174,7 @@ func TestDowngrade(t *testing.T) {
 	unlock(t, r1, r2)
 }
 
-// TestHintBehindAnOwnRead: a caller who reads and writes under a plain context is told to unlock the read, and not to
-// write under its context, which is refused.
+// TestHintBehindAnOwnRead: a caller that reads, and writes under a plain context, is told to unlock, not to use its context.
 func TestHintBehindAnOwnRead(t *testing.T) {
 	m := newLab(t).process(nil)
 	read := take(t.Context(), t, m.RLock)

@@ -244,8 +244,7 @@ func releasedModules(t *testing.T) map[string]string {
 	return all
 }
 
-// listAlone has the go command look for all that the module in dir needs, with a go.mod beside the real one
-// in which its siblings are replaced by their directories here.
+// listAlone has the go command list all that the module in dir needs, by a go.mod that replaces its siblings by those here.
 func listAlone(t *testing.T, dir string, siblings map[string]string, change func(string) string) (string, error) {
 	here, err := filepath.Abs("..")
 	require.NoError(t, err)

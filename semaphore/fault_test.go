@@ -94,8 +94,7 @@ func TestLate(t *testing.T) {
 	require.Less(t, left, time.Minute)
 }
 
-// TestMissedMessage: a waiter that is handed a permit by a message that never comes finds out by the
-// poll, while what it was handed is its own still. It then asks once.
+// TestMissedMessage: a waiter that misses the message of its permit finds out by the poll while that is its own, and asks once.
 func TestMissedMessage(t *testing.T) {
 	l := newLab(t, 1)
 	mute := mutant.Hook(lua.SemRelease, "unheard = publish(command, channel .. ':' .. id, text)", "unheard = nil")
@@ -350,8 +349,7 @@ func TestManyAreFree(t *testing.T) {
 	require.LessOrEqual(t, many(t, mutant.Hook(lua.SemRelease, goesOn, stops), mutant.Hook(lua.SemAcquire, goesOn, stops)), 100)
 }
 
-// repeatedAfter is the number of permits where the answer of a call that set it to 2 is lost, another
-// call sets it to 5, and the first one is repeated after an outage.
+// repeatedAfter has a lost call set 2 permits, another call 5, and the first repeat after an outage. It returns the number.
 func repeatedAfter(t *testing.T, outage time.Duration, hooks ...redis.Hook) int {
 	srv := redistest.Start(t, redistest.Clock())
 	l := &lab{t, srv, srv.Client(t), uniqueName(t), 8}

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 )
 
-// Each test here makes a fault and shows that a defence stands against it. Its control makes the
-// same fault with the defence switched off, and must see the harm.
+// Each test makes a fault that a defence withstands. Its control, with the defence off, must see the harm.
 
 // TestSilenceIsToldInTime: the server stops answering. All holders are told at their deadlines, to
 // the instant, although every renewal is stuck, and also if it cannot be cancelled.
@@ -244,8 +243,7 @@ func TestForgetBeforeSending(t *testing.T) {
 	require.Equal(t, 1, sent(controls{without: &defence.Recheck}), "control: a renewal that started after Forget")
 }
 
-// TestExtendedMeanwhile: a long extension is sent, then a short renewal, and both are confirmed in
-// this order. The long lease counts from its own send time.
+// TestExtendedMeanwhile: a long extension and a short renewal are confirmed in order. The long lease counts from its sending.
 func TestExtendedMeanwhile(t *testing.T) {
 	const long = 10 * time.Minute
 	over := func(off controls) (over time.Duration) {

@@ -203,8 +203,7 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// TestRestDuringRenewal: the renewal that is under way when a lease is not to be renewed any more fails. It is
-// not tried again, and the lease ends as a plain one.
+// TestRestDuringRenewal: a renewal fails whose lease is no longer to be renewed. It is not repeated, and the lease ends.
 func TestRestDuringRenewal(t *testing.T) {
 	for _, rest := range []bool{true, false} { // the second one is the control
 		bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {

@@ -40,8 +40,7 @@ func sleepy(t *testing.T, off controls, f func(t *testing.T, m *machine, w *Watc
 	})
 }
 
-// TestSleptBeyondTheLease: whoever looks first after the machine woke sees that the lease is over,
-// and its owner is told within a glance if nobody does.
+// TestSleptBeyondTheLease: the first look after the machine woke sees the end, and the owner is told within a glance anyway.
 func TestSleptBeyondTheLease(t *testing.T) {
 	sleepy(t, controls{}, func(t *testing.T, m *machine, w *Watchdog, _ *fakeServer) {
 		seen, unseen := watch(t, w, true), watch(t, w, true)
@@ -185,8 +184,7 @@ func TestSleepIsNoticedByTheIdle(t *testing.T) {
 	})
 }
 
-// TestExpire: the goroutine that keeps the time does not run. Who looks at the clock sees that a
-// lease is over, and its owner is told then, and not once more later.
+// TestExpire: the clock goroutine does not run. A look at the clock sees that a lease is over; its owner is told then, once.
 func TestExpire(t *testing.T) {
 	bubble(t, controls{}, func(t *testing.T, w *Watchdog, s *fakeServer) {
 		const hangs, short = time.Minute, time.Second

@@ -157,8 +157,7 @@ func TestRunNotAcquired(t *testing.T) {
 	require.Zero(t, command(t, srv, "run", "--name", t.Name(), "--wait", "0", "--", "true").end())
 }
 
-// TestRunNameOfSomethingElse: a name that is the key of somebody's data is not busy. A job in a
-// crontab that skips when it is would else be skipped for ever, in silence.
+// TestRunNameOfSomethingElse: the key of somebody's data is not a busy lock: a crontab that skips then would skip for ever.
 func TestRunNameOfSomethingElse(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)

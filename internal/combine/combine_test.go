@@ -31,8 +31,7 @@ func (once) NoRetry() bool { return true }
 
 func command(ctx context.Context, args ...any) once { return once{redis.NewCmd(ctx, args...)} }
 
-// spy counts pipelines and the commands in them, and may change a pipeline after it was sent. It
-// holds up commands with the argument "held" until goOn is closed.
+// spy counts pipelines and their commands, may change a sent pipeline, and holds up commands with "held" until goOn is closed.
 type spy struct {
 	pipelines, piped atomic.Int64
 	stopped, passed  atomic.Int64 // how many commands were held up, and how many of these have ended
@@ -371,8 +370,7 @@ func TestLimit(t *testing.T) {
 	require.Greater(t, c.limit(), fewSendings, "many do")
 }
 
-// TestPatience: a pipeline has time until the last of its callers' deadlines, whoever sends it. If
-// one caller has no deadline, the pipeline has as much time as it takes.
+// TestPatience: a pipeline has time until the last of its callers' deadlines; without limit if one caller has no deadline.
 func TestPatience(t *testing.T) {
 	from := time.Now()
 	who := func(hours int, others ...*call) *call {

@@ -148,8 +148,7 @@ func TestAHastyErrorIsNoAnswer(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
-// groups makes a combiner for a few connections, and a spy that sees its pipelines. The combiner
-// waits for all members of a group, however slow the machine.
+// groups makes a combiner for a few connections that waits for all members of a group, and a spy that sees its pipelines.
 func groups(t *testing.T) (*Combiner, *spy) {
 	seen := &spy{}
 	rdb := redistest.Shared(t).Client(t)

@@ -46,8 +46,7 @@ func TestLostWhileAsking(t *testing.T) {
 	require.NotErrorIs(t, err, errs.ErrReleased)
 }
 
-// TestHeadStart: who is near needs none, who is far away what a round trip needs and half of that,
-// and nobody more than others wait. What took long once is no distance.
+// TestHeadStart: a far client gets one and a half round trips, a near one nothing. What took long once is not a distance.
 func TestHeadStart(t *testing.T) {
 	a := &Acquisition{base: &Lock{Asker: Asker{Client: &Client{}}}}
 	way := &a.base.Client.way

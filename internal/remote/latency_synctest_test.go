@@ -203,8 +203,7 @@ func TestLatencyKnowsOfRefusals(t *testing.T) {
 	})
 }
 
-// TestLimit: it ends at its time for everybody who waits, whether the parent can end or not, and says that the budget is
-// spent; unless the parent ends first.
+// TestLimit: it ends in time for all who wait and says that the budget is spent, unless a parent that can end does so first.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		parents := map[string]func() (context.Context, context.CancelFunc){

@@ -24,8 +24,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// TestClasses: a timeout is not shorter than the time that is asked for, and longer by an eighth of
-// it at most. There are few timeouts, each with a number of its own.
+// TestClasses: a timeout is not shorter than asked for, and at most an eighth longer. There are few, each with its number.
 func TestClasses(t *testing.T) {
 	known := map[int]time.Duration{}
 	for d := least; d < 10*time.Second; d += 100 * time.Microsecond {
@@ -143,8 +142,7 @@ func TestClassifyRefusals(t *testing.T) {
 	}
 }
 
-// TestFailuresOfAQuestion: other callers can read that a question got no answer, until any caller
-// gets one. They cannot read what only this caller is refused.
+// TestFailuresOfAQuestion: that a question got no answer is for all callers until one gets one; a refusal is its caller's.
 func TestFailuresOfAQuestion(t *testing.T) {
 	var failed atomic.Pointer[error]
 	for _, c := range []struct {
@@ -206,8 +204,7 @@ func TestALeaseForEver(t *testing.T) {
 	}
 }
 
-// TestAuthIsNoOutage: whatever a server or a proxy calls it, a password that is missing or wrong is not asked about again, is no outage,
-// and the advice is what mends it.
+// TestAuthIsNoOutage: a missing or wrong password, in whatever words, is no outage and not repeated, and the advice mends it.
 func TestAuthIsNoOutage(t *testing.T) {
 	for text, advice := range map[string]string{
 		"NOAUTH Authentication required.":                                                 "none was given; set Password",

@@ -81,8 +81,7 @@ const (
 	deleted = "[del holdfast_client:{id}]"
 )
 
-// TestLabelIsRenewed: it is written when there is reason to, at most every 30 s, for as long as the client or one
-// that it serves has something, and then not any more.
+// TestLabelIsRenewed: it is written at most every 30 s while the client, or one that it serves, has something, and not after.
 func TestLabelIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, k, busy, _ := newLabel(t)
