@@ -1,6 +1,8 @@
 package line
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -274,12 +276,7 @@ func (l *Line) busy(c uint8) bool {
 			return true
 		}
 	}
-	for _, r := range l.from.Net {
-		if r.background() && l.Of(r.ID) == c {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.from.Net[:], func(r Request) bool { return r.background() && l.Of(r.ID) == c })
 }
 
 // crash ends a process with all that it does in the background. asking: its requests may still arrive.

@@ -260,12 +260,7 @@ type Queue [MaxPlaces]Place
 
 // At is where an owner stands, -1: nowhere.
 func (q *Queue) At(owner uint8) int {
-	for i := range q {
-		if q[i].Owner == owner && owner != 0 {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(q[:], func(p Place) bool { return p.Owner == owner && owner != 0 })
 }
 
 // Drop takes an owner out.
@@ -292,10 +287,5 @@ func (q *Queue) Add(owner, left uint8) {
 
 // Over reports whether the queue's keys may end by themselves: no place in it counts any more. When they do is long after.
 func (q *Queue) Over() bool {
-	for i := range q {
-		if q[i].Left > 0 {
-			return false
-		}
-	}
-	return q[0].Owner != 0
+	return q[0].Owner != 0 && !slices.ContainsFunc(q[:], func(p Place) bool { return p.Left > 0 })
 }

@@ -2,6 +2,7 @@ package line
 
 import (
 	"math/bits"
+	"slices"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 )
@@ -81,27 +82,14 @@ func (l *Line) CaredFor(s *State, owner uint8) bool {
 	if w, gen := WaiterOf(owner); s.Waiters[w].Gen == gen && s.Waiters[w].Mode != Away {
 		return true
 	}
-	for _, r := range s.Net {
-		if r.ID == owner || r.Served.Has(owner) {
-			return true
-		}
-	}
-	for _, wr := range s.Waiters {
-		if wr.Field == owner || wr.Served.Has(owner) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Net[:], func(r Request) bool { return r.ID == owner || r.Served.Has(owner) }) ||
+		slices.ContainsFunc(s.Waiters[:], func(wr Waiter) bool { return wr.Field == owner || wr.Served.Has(owner) })
 }
 
 // AtRest reports whether nobody holds, waits or does anything.
 func (s *State) AtRest() bool {
-	for _, wr := range s.Waiters {
-		if wr.Mode != Away {
-			return false
-		}
-	}
-	return s.Net[0] == (Request{}) && s.Mail[0] == (Mail{})
+	busy := slices.ContainsFunc(s.Waiters[:], func(wr Waiter) bool { return wr.Mode != Away })
+	return !busy && s.Net[0] == (Request{}) && s.Mail[0] == (Mail{})
 }
 
 // time is a tick of all clocks, and what can happen to the server as a whole.

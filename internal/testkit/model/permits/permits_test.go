@@ -1,6 +1,7 @@
 package permits
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -197,12 +198,8 @@ func (m *exploration) Check(s *state) error {
 
 // AtRest is the goal. All permits are free then, or become so when somebody asks.
 func (m *exploration) AtRest(s *state) bool {
-	for _, p := range s.out {
-		if p.left > 0 {
-			return false
-		}
-	}
-	return s.Queue[0].Owner == 0 && s.State.AtRest()
+	taken := slices.ContainsFunc(s.out[:], func(p permit) bool { return p.left > 0 })
+	return !taken && s.Queue[0].Owner == 0 && s.State.AtRest()
 }
 
 // TestPermitsModelControls: without any one of the defences there is a way to break a promise.

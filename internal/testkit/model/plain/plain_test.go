@@ -2,6 +2,7 @@ package plain
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
@@ -277,10 +278,6 @@ func (m *lock) cared(s *state) bool {
 
 // free is the goal: the lock is free, and nobody does anything.
 func (m *lock) free(s *state) bool {
-	for c := range m.clients {
-		if s.clients[c].mode != idle {
-			return false
-		}
-	}
-	return s.Owner == 0 && s.net[0] == (message{})
+	busy := slices.ContainsFunc(s.clients[:], func(cl client) bool { return cl.mode != idle })
+	return !busy && s.Owner == 0 && s.net[0] == (message{})
 }

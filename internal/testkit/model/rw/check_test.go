@@ -2,6 +2,7 @@ package rw
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -147,9 +148,7 @@ func (m *rwlock) checkKeys(s *state, broken *model.Broken) {
 }
 
 // longest is the longest lease there is.
-func (m *rwlock) longest() uint8 {
-	return max(m.long, m.leases[0], m.leases[1], m.leases[2])
-}
+func (m *rwlock) longest() uint8 { return max(m.long, m.leases[0], m.leases[1], m.leases[2]) }
 
 func (m *rwlock) checkHolds(s *state, broken *model.Broken) {
 	for c := range m.clients {
@@ -193,15 +192,8 @@ func (m *rwlock) checkLeft(s *state, broken *model.Broken) {
 
 // free is the goal: nobody has the lock, and nobody does anything.
 func (m *rwlock) free(s *state) bool {
-	if s.mode != nobody || s.net[0] != (message{}) || s.places != [ids]uint8{} {
-		return false
-	}
-	for c := range m.clients {
-		if s.clients[c].id != 0 || s.clients[c].held != [sides]hold{} {
-			return false
-		}
-	}
-	return true
+	busy := func(cl client) bool { return cl.id != 0 || cl.held != [sides]hold{} }
+	return s.mode == nobody && s.net[0] == (message{}) && s.places == [ids]uint8{} && !slices.ContainsFunc(s.clients[:], busy)
 }
 
 // TestReadWriteModelControls: without any one of the defences there is a way to break a promise.

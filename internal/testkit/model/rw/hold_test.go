@@ -279,9 +279,7 @@ func (m *rwlock) take(s *state, c int) {
 }
 
 // quit ends what a client asks for.
-func (cl *client) quit() {
-	*cl = client{held: cl.held, gen: cl.gen, wishes: cl.wishes}
-}
+func (cl *client) quit() { *cl = client{held: cl.held, gen: cl.gen, wishes: cl.wishes} }
 
 // undone ends what a client asks for, and begins to give back what the server may have of it, or get.
 func (m *rwlock) undone(s *state, c int, stray bool) {

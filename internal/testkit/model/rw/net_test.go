@@ -1,6 +1,8 @@
 package rw
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -67,12 +69,7 @@ func counted(r message, a answer) (side uint8, is bool) {
 
 // heard reports whether anybody listens.
 func (m *rwlock) heard(s *state) bool {
-	for c := range m.clients {
-		if s.clients[c].sub == model.Heard {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.clients[:], func(cl client) bool { return cl.sub == model.Heard })
 }
 
 // tell gives all who listen a reason to ask.

@@ -1,6 +1,8 @@
 package rw
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -61,12 +63,7 @@ func (k *server) rest() (rest uint8) {
 
 // fields reports whether there are any but the mode.
 func (k *server) fields() bool {
-	for _, r := range k.readers {
-		if r.count > 0 {
-			return true
-		}
-	}
-	return k.writer != 0
+	return k.writer != 0 || slices.ContainsFunc(k.readers[:], func(r reader) bool { return r.count > 0 })
 }
 
 // drop deletes the hash. Leases of readers are keys of their own.
