@@ -15,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/child"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -34,10 +36,10 @@ func Start(tb testing.TB) (dsn string) {
 	level.ForAll(tb)
 	bin, owner := filepath.Dir(initdb(tb)), postgresUser(tb) // all programs are of one version
 	dir, err := os.MkdirTemp("", "pg-")                      // TempDir can be too long a path for a socket
-	must(tb, err)
-	tb.Cleanup(func() { must(tb, os.RemoveAll(dir)) })
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, os.RemoveAll(dir)) })
 	if owner != nil {
-		must(tb, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
+		require.NoError(tb, os.Chown(dir, int(owner.Uid), int(owner.Gid)))
 	}
 	data := filepath.Join(dir, "data")
 	program := func(name string, args ...string) *exec.Cmd {
@@ -59,10 +61,10 @@ func Start(tb testing.TB) (dsn string) {
 func serve(tb testing.TB, cmd *exec.Cmd, answers func() bool, log string) {
 	tb.Helper()
 	file, err := os.Create(log)
-	must(tb, err)
+	require.NoError(tb, err)
 	defer file.Close()
 	cmd.Stdout, cmd.Stderr = file, file
-	must(tb, cmd.Start())
+	require.NoError(tb, cmd.Start())
 	exited := make(chan struct{})
 	go func() {
 		defer close(exited)
@@ -86,7 +88,7 @@ func serve(tb testing.TB, cmd *exec.Cmd, answers func() bool, log string) {
 		}
 	}
 	version, err := exec.Command(cmd.Path, "--version").Output()
-	must(tb, err)
+	require.NoError(tb, err)
 	tb.Log(strings.TrimSpace(string(version)))
 }
 
@@ -108,7 +110,7 @@ func initdb(tb testing.TB) string {
 		return slices.Max(found)
 	}
 	path, err = filepath.EvalSymlinks(path)
-	must(tb, err)
+	require.NoError(tb, err)
 	return path
 }
 
@@ -122,15 +124,8 @@ func postgresUser(tb testing.TB) *syscall.Credential {
 		redistest.Unavailable(tb, "no user postgres to run PostgreSQL as, which refuses root; its Debian package makes one")
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
-	must(tb, err)
+	require.NoError(tb, err)
 	gid, err := strconv.ParseUint(u.Gid, 10, 32)
-	must(tb, err)
+	require.NoError(tb, err)
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	if err != nil {
-		tb.Fatal(err)
-	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 )
 
 // replication makes replicas follow at once: by default a primary since 7.0 waits 5 s for more of them before it syncs.
@@ -44,9 +45,7 @@ func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster 
 			break
 		}
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	c.await(tb, replicas)
 	return c
 }

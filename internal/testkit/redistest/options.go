@@ -24,6 +24,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // config is what the options of a starter add up to.
@@ -219,12 +221,9 @@ type Certs struct {
 
 // NewCerts makes an authority and its certificates, valid for 127.0.0.1 and for an hour from now.
 func NewCerts(tb testing.TB) *Certs {
-	tb.Helper()
 	c := &Certs{roots: x509.NewCertPool(), dir: tb.TempDir()}
 	fail := func(err error) {
-		if err != nil {
-			tb.Fatalf("certificates: %v", err)
-		}
+		require.NoError(tb, err, "certificates")
 	}
 	authority, caKey, err := issue("authority", nil, nil)
 	fail(err)
@@ -345,18 +344,13 @@ type clock struct {
 }
 
 func newClock(tb testing.TB, dir string) *clock {
-	tb.Helper()
 	lib, err := offclock()
 	if err != nil {
 		Unavailable(tb, err.Error())
 	}
 	c := &clock{lib: filepath.Join(dir, "offclock.so"), file: filepath.Join(dir, "offset")}
-	if err := os.WriteFile(c.lib, lib, 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.WriteFile(c.file, make([]byte, 8), 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, os.WriteFile(c.lib, lib, 0o600))
+	require.NoError(tb, os.WriteFile(c.file, make([]byte, 8), 0o600))
 	return c
 }
 
@@ -384,9 +378,7 @@ func (s *Server) MoveClock(tb testing.TB, d time.Duration) {
 	s.clock.mu.Lock()
 	defer s.clock.mu.Unlock()
 	offset := s.clock.offset + d
-	if err := s.clock.set(offset); err != nil {
-		tb.Fatalf("clock: %v", err)
-	}
+	require.NoError(tb, s.clock.set(offset), "clock")
 	s.clock.offset = offset
 	slack := min(d.Abs()/4, 20*time.Millisecond) // some versions read the clock once a millisecond or so
 	var last string

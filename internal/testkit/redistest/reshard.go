@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Move is a slot on its way from one master to another. Until [Move.Finish] the source owns it and
@@ -58,7 +60,6 @@ func (m *Move) Keys(tb testing.TB) {
 // Finish gives the slot to the target and returns when all nodes that answer know. Keys still at
 // the source make the source refuse.
 func (m *Move) Finish(tb testing.TB) {
-	tb.Helper()
 	masters := []*Server{m.To, m.From} // the target first: it must own the slot before the source lets go
 	for _, s := range m.cluster.Nodes {
 		if !slices.Contains(masters, s) && role(s.Addr()) == "master" {
@@ -69,33 +70,28 @@ func (m *Move) Finish(tb testing.TB) {
 	for _, s := range masters {
 		m.set(tb, s, "NODE", m.To)
 	}
-	if !Within(patience, func() bool {
+	require.True(tb, Within(patience, func() bool {
 		return !slices.ContainsFunc(m.cluster.Nodes, func(s *Server) bool {
 			shards, err := m.cluster.shards(s)
 			return err == nil && shards.master(int64(m.Slot)) != m.To
 		})
-	}) {
-		tb.Fatalf("not all nodes know that slot %d is on %s", m.Slot, m.To.Addr())
-	}
+	}), "not all nodes know that slot %d is on %s", m.Slot, m.To.Addr())
 }
 
 // awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater one for the slot. If the
 // source had a greater one from a move just before, what it said of the slot then would be believed for good, the target would
 // give the slot up, and delete its keys. (Seen with 6.0, where a node does not tell the others at once.)
 func (m *Move) awaitEpochs(tb testing.TB) {
-	tb.Helper()
 	epoch := func(s *Server, field string) int {
 		info, _ := text(call(s.Addr(), "CLUSTER", "INFO")) // it may be dead, and then has no say
 		n, _ := strconv.Atoi(InfoField(info, field))
 		return n
 	}
-	if !Within(patience, func() bool {
+	require.True(tb, Within(patience, func() bool {
 		known := epoch(m.To, "cluster_current_epoch")
 		return !slices.ContainsFunc(m.cluster.Nodes,
 			func(s *Server) bool { return epoch(s, "cluster_my_epoch") > known })
-	}) {
-		tb.Fatalf("%s does not know the epochs of the others", m.To.Addr())
-	}
+	}), "%s does not know the epochs of the others", m.To.Addr())
 }
 
 // set tells a node the state of the slot.
@@ -189,12 +185,9 @@ func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*
 // majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is lost. The new
 // master does not know the scripts that the old one knew.
 func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
-	tb.Helper()
 	promoted = c.replica(tb, key)
 	promoted.Command(tb, "CLUSTER", "FAILOVER", "TAKEOVER")
-	if !Within(patience, func() bool { return role(promoted.Addr()) == "master" }) {
-		tb.Fatal("takeover: the replica does not become master")
-	}
+	require.True(tb, Within(patience, func() bool { return role(promoted.Addr()) == "master" }), "takeover: the replica does not become master")
 	return promoted
 }
 
@@ -236,9 +229,8 @@ func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Serve
 // AwaitPromotion waits until all nodes that answer agree on a master of the key's shard other than old, it says that it is one,
 // and they call the cluster healthy. It is for after old was killed or paused, see ReplaceSilent.
 func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promoted *Server) {
-	tb.Helper()
 	slot := c.slot(tb, key)
-	if !Within(2*patience, func() bool {
+	require.True(tb, Within(2*patience, func() bool {
 		promoted = nil
 		for _, s := range c.Nodes {
 			if s == old && role(s.Addr()) != "slave" {
@@ -257,22 +249,17 @@ func (c *Cluster) AwaitPromotion(tb testing.TB, key string, old *Server) (promot
 			promoted = master
 		}
 		return promoted != nil && role(promoted.Addr()) == "master"
-	}) {
-		tb.Fatalf("the nodes do not agree on a new master of slot %d", slot)
-	}
+	}), "the nodes do not agree on a new master of slot %d", slot)
 	return promoted
 }
 
 // replica returns a replica of the key's shard.
 func (c *Cluster) replica(tb testing.TB, key string) *Server {
-	tb.Helper()
 	var replicas []*Server
-	if !Within(patience, func() bool { // one that did not answer another node for a moment is not listed
+	require.True(tb, Within(patience, func() bool { // one that did not answer another node for a moment is not listed
 		_, replicas = c.shard(tb, key)
 		return len(replicas) > 0
-	}) {
-		tb.Fatalf("the shard of %q has no replica", key)
-	}
+	}), "the shard of %q has no replica", key)
 	return replicas[0]
 }
 

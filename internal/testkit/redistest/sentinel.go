@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/stretchr/testify/require"
 )
 
 // SentinelMaster is the name under which the Sentinels watch the primary.
@@ -61,11 +63,8 @@ func hurry(sentinels []*Server, info, publish string) {
 
 // startSentinel starts one Sentinel. It needs a file of configuration that it can rewrite.
 func startSentinel(tb testing.TB, primary *Server) *Server {
-	tb.Helper()
 	s := &Server{tb: tb, bin: primary.bin, dir: tb.TempDir(), watches: primary.port}
-	if err := s.start(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, s.start())
 	tb.Cleanup(func() { s.proc.kill() })
 	return s
 }
@@ -113,10 +112,8 @@ func (s *Sentinel) Primary(tb testing.TB) *Server {
 }
 
 func (s *Sentinel) node(addr string) *Server {
-	for _, n := range s.Nodes {
-		if n.Addr() == addr {
-			return n
-		}
+	if i := slices.IndexFunc(s.Nodes, func(n *Server) bool { return n.Addr() == addr }); i >= 0 {
+		return s.Nodes[i]
 	}
 	return nil
 }
@@ -157,8 +154,7 @@ func (s *Sentinel) ReplaceSilent() {
 // AwaitPromotion waits until all Sentinels agree on a primary other than old, and it says that it
 // is one. It is for after old was killed or paused, see ReplaceSilent.
 func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server) {
-	tb.Helper()
-	if !Within(2*patience, func() bool {
+	require.True(tb, Within(2*patience, func() bool {
 		promoted = nil
 		for _, sentinel := range s.Sentinels {
 			n := s.node(sentinel.primaryAddr())
@@ -168,9 +164,7 @@ func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server)
 			promoted = n
 		}
 		return true
-	}) {
-		tb.Fatalf("the sentinels do not agree on a new primary; the first one's log:\n%s", s.Sentinels[0].proc.output())
-	}
+	}), "the sentinels do not agree on a new primary; the first one's log:\n%s", s.Sentinels[0].proc.output())
 	return promoted
 }
 
@@ -208,13 +202,10 @@ func StartReplicated(tb testing.TB, n int, opts ...Option) *Replicated {
 
 // awaitLink waits until a replica follows its primary.
 func awaitLink(tb testing.TB, replica *Server) {
-	tb.Helper()
-	if !Within(patience, func() bool {
+	require.True(tb, Within(patience, func() bool {
 		info, _ := text(call(replica.Addr(), "INFO", "replication"))
 		return InfoField(info, "master_link_status") == "up"
-	}) {
-		tb.Fatalf("the replica does not follow:\n%s", replica.proc.output())
-	}
+	}), "the replica does not follow:\n%s", replica.proc.output())
 }
 
 // Primary is the server that was promoted last, at first Nodes[0].
@@ -240,15 +231,12 @@ func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
 // it has. What the primary is sent from now on is lost if this replica is promoted: Detach, write, [Replicated.Promote] is a
 // failover that loses writes. (Pausing the replica would not do: it reads on where it stopped.)
 func (r *Replicated) Detach(tb testing.TB, replica *Server) {
-	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
 	port := ",port=" + strconv.Itoa(replica.port) + ","
-	if !Within(patience, func() bool {
+	require.True(tb, Within(patience, func() bool {
 		info, err := text(call(r.Primary().Addr(), "INFO", "replication"))
 		return err == nil && !strings.Contains(info, port)
-	}) {
-		tb.Fatal("detach: the primary still feeds the replica")
-	}
+	}), "detach: the primary still feeds the replica")
 }
 
 // Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client] connect to it from now on.
@@ -296,16 +284,13 @@ func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redi
 // sent from now on, not even when they go on: they would connect to it again, so it has to be dead
 // or paused by then. That loses writes where somebody else than the test promotes replicas.
 func (s *Server) Strand(tb testing.TB, replicas []*Server) {
-	tb.Helper()
 	for _, r := range replicas {
 		r.Pause()
 	}
-	if !Within(patience, func() bool {
+	require.True(tb, Within(patience, func() bool {
 		s.Command(tb, "CLIENT", "KILL", "TYPE", "replica") // again: a replica may have connected anew before it stopped
 		return s.Field(tb, "replication", "connected_slaves") == "0"
-	}) {
-		tb.Fatal("strand: the primary keeps its replicas")
-	}
+	}), "strand: the primary keeps its replicas")
 }
 
 // What clusters and Sentinels have in common.
@@ -334,9 +319,7 @@ func role(addr string) string {
 func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas []*Server) {
 	tb.Helper()
 	info, err := text(call(primary.Addr(), "INFO", "replication"))
-	if err != nil {
-		tb.Fatalf("replicas: %v", err)
-	}
+	require.NoError(tb, err, "replicas")
 	want := InfoField(info, "master_repl_offset")
 	for _, s := range replicas {
 		if !Within(3*patience, func() bool {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/stretchr/testify/require"
 )
 
 // Tests break connections by the dozen, and go-redis would write a line to stderr for each.
@@ -54,9 +55,7 @@ type Server struct {
 
 // Start starts a server for one test and waits until it answers. It is killed when the test ends.
 // It persists nothing. The test is skipped where there is no server to start, and fails if CI=true.
-func Start(tb testing.TB, opts ...Option) *Server {
-	return startServer(tb, configure(tb, opts))
-}
+func Start(tb testing.TB, opts ...Option) *Server { return startServer(tb, configure(tb, opts)) }
 
 // StartMasters starts n servers that know nothing of each other, as a quorum lock wants them. Each
 // is killed when the test ends.
@@ -73,9 +72,7 @@ func StartMasters(tb testing.TB, n int, opts ...Option) []*Server {
 func startServer(tb testing.TB, c config, args ...string) *Server {
 	tb.Helper()
 	s := c.server(tb, args...)
-	if err := s.start(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, s.start())
 	tb.Cleanup(func() {
 		s.proc.kill()
 		if tb.Failed() {
@@ -195,12 +192,10 @@ func NewClient(tb testing.TB, addr string, change ...func(*redis.Options)) *redi
 
 // Subscribed listens to a channel until the end of the test. The server has confirmed that when it returns.
 func Subscribed(tb testing.TB, rdb redis.UniversalClient, channel string) *redis.PubSub {
-	tb.Helper()
 	sub := rdb.Subscribe(tb.Context(), channel)
 	tb.Cleanup(func() { _ = sub.Close() }) // a test may have closed it itself
-	if _, err := sub.Receive(tb.Context()); err != nil {
-		tb.Fatalf("subscribe: %v", err)
-	}
+	_, err := sub.Receive(tb.Context())
+	require.NoError(tb, err, "subscribe")
 	return sub
 }
 
@@ -216,22 +211,14 @@ func (s *Server) mine(op string) testing.TB {
 // meanwhile runs after [Server.Resume]. A server still paused when the test ends is killed as usual.
 func (s *Server) Pause() {
 	tb := s.mine("Pause")
-	tb.Helper()
-	if err := s.proc.signal(Halt); err != nil {
-		tb.Fatalf("pause: %v", err)
-	}
-	if !Within(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }) {
-		tb.Fatal("pause: the server still runs")
-	}
+	require.NoError(tb, s.proc.signal(Halt), "pause")
+	require.True(tb, Within(patience, func() bool { return stopped(s.proc.cmd.Process.Pid) }), "pause: the server still runs")
 }
 
 // Resume lets a paused server go on.
 func (s *Server) Resume() {
 	tb := s.mine("Resume")
-	tb.Helper()
-	if err := s.proc.signal(GoOn); err != nil {
-		tb.Fatalf("resume: %v", err)
-	}
+	require.NoError(tb, s.proc.signal(GoOn), "resume")
 }
 
 // Kill ends the server at once (SIGKILL) with all its data, and returns when it is gone.

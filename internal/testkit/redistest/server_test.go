@@ -43,11 +43,9 @@ type probe struct {
 	skipped, failed string
 }
 
-func (p *probe) Helper()         {}
-func (p *probe) Skip(why ...any) { p.skipped = why[0].(string) }
-func (p *probe) Fatal(why ...any) {
-	p.failed = why[0].(string)
-}
+func (p *probe) Helper()          {}
+func (p *probe) Skip(why ...any)  { p.skipped = why[0].(string) }
+func (p *probe) Fatal(why ...any) { p.failed = why[0].(string) }
 
 // TestWithoutAServerTestsAreSkippedButFailInCI: one that a variable names and is not there is none, whatever others there are.
 func TestWithoutAServerTestsAreSkippedButFailInCI(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
@@ -33,11 +34,8 @@ var shared struct {
 // own (t.Name() is one), and neither flush nor configure it; [Server.Pause] and [Server.Kill] panic. The package's TestMain
 // must call [Main] for it to be stopped.
 func Shared(tb testing.TB) *Server {
-	tb.Helper()
 	s, err := theShared(binary(tb))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	return s
 }
 
@@ -283,11 +281,8 @@ func text(reply any, err error) (string, error) {
 // reply: string, int64, []any or nil. An error fails the test. It is for what tests do to a server: CONFIG, ACL SETUSER, CLIENT
 // KILL, FLUSHALL, SCRIPT FLUSH, DEBUG (see [Debug]).
 func (s *Server) Command(tb testing.TB, args ...string) any {
-	tb.Helper()
 	reply, err := s.Try(args...)
-	if err != nil {
-		tb.Fatalf("%s: %v", strings.Join(args, " "), err)
-	}
+	require.NoError(tb, err, "%s", strings.Join(args, " "))
 	return reply
 }
 
@@ -296,11 +291,8 @@ func (s *Server) Try(args ...string) (any, error) { return callWithin(patience, 
 
 // Field asks the server for INFO of a section and returns the value of one field, empty if there is none.
 func (s *Server) Field(tb testing.TB, section, name string) string {
-	tb.Helper()
 	info, err := text(s.Try("INFO", section))
-	if err != nil {
-		tb.Fatalf("INFO %s: %v", section, err)
-	}
+	require.NoError(tb, err, "INFO %s", section)
 	return InfoField(info, name)
 }
 
@@ -322,9 +314,7 @@ func (s *Server) CommandTime(tb testing.TB) map[string]time.Duration {
 func (s *Server) commandStats(tb testing.TB) (calls map[string]int64, took map[string]time.Duration) {
 	tb.Helper()
 	info, err := text(s.Try("INFO", "commandstats"))
-	if err != nil {
-		tb.Fatalf("commandstats: %v", err)
-	}
+	require.NoError(tb, err, "commandstats")
 	calls, took = make(map[string]int64), make(map[string]time.Duration)
 	for line := range strings.Lines(info) {
 		name, stat, ok := strings.Cut(strings.TrimPrefix(line, "cmdstat_"), ":calls=")
@@ -344,8 +334,6 @@ func (s *Server) commandStats(tb testing.TB) (calls map[string]int64, took map[s
 
 // ResetStats sets what [Server.CommandCalls] and [Server.CommandTime] return to zero.
 func (s *Server) ResetStats(tb testing.TB) {
-	tb.Helper()
-	if _, err := s.Try("CONFIG", "RESETSTAT"); err != nil {
-		tb.Fatalf("resetstat: %v", err)
-	}
+	_, err := s.Try("CONFIG", "RESETSTAT")
+	require.NoError(tb, err, "resetstat")
 }
