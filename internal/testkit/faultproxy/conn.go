@@ -87,7 +87,7 @@ func (c *conn) requests() {
 			continue
 		}
 		if rule != nil {
-			rule.caught()
+			rule.count.Add(1)
 			switch rule.action {
 			case Cut:
 				c.close() // before Fired is, so that who waits for it sees the effect

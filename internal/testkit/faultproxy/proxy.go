@@ -14,14 +14,18 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 )
 
 // Proxy passes connections on to one server. All methods may be called from any goroutine.
 type Proxy struct {
 	upstream string
-	addr     string // never changes
+	addr     string      // never changes
+	keeps    atomic.Bool // connections, when the server ends its own
 
 	mu      sync.Mutex // guards what follows; never held during I/O except the instant closes
 	ln      net.Listener
@@ -30,7 +34,6 @@ type Proxy struct {
 	log     [][]string
 	outage  outage
 	lost    []string      // pub/sub messages
-	keeps   bool          // connections, when the server ends its own
 	deliver chan struct{} // closed by Deliver
 
 	wg   sync.WaitGroup // the accept loop and the connections' goroutines
@@ -40,16 +43,11 @@ type Proxy struct {
 // New starts a proxy to a server on a port of its own. When the test ends it closes all connections
 // and waits for its goroutines.
 func New(tb testing.TB, upstreamAddr string) *Proxy {
-	tb.Helper()
 	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{}), deliver: make(chan struct{})}
 	addr, release, err := reserve()
-	if err != nil {
-		tb.Fatalf("faultproxy: %v", err)
-	}
+	require.NoError(tb, err, "faultproxy")
 	ln, err := net.Listen("tcp", addr)
-	if err != nil {
-		tb.Fatalf("faultproxy: %v", err)
-	}
+	require.NoError(tb, err, "faultproxy")
 	p.addr = ln.Addr().String()
 	p.open(ln)
 	tb.Cleanup(func() {
@@ -251,11 +249,8 @@ const window = 1024
 // upstream: everything arrives later by oneWay, each way, in order, and nothing else is slower.
 // When the test ends its connections are closed, and its goroutines are waited for.
 func Distance(tb testing.TB, upstream string, oneWay time.Duration) (addr string) {
-	tb.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatalf("faultproxy: %v", err)
-	}
+	require.NoError(tb, err, "faultproxy")
 	d := &distance{upstream: upstream, oneWay: oneWay, ended: make(chan struct{})}
 	d.wg.Go(func() { d.accept(ln) })
 	tb.Cleanup(func() {

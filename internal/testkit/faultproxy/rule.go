@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/resp"
@@ -55,10 +56,10 @@ type Rule struct {
 	nth    int
 	action Action
 	delay  time.Duration
+	count  atomic.Int64
 
 	mu      sync.Mutex
 	seen    int
-	count   int
 	cleared bool
 	fired   chan struct{} // closed by the first firing
 	hold    chan struct{} // closed by Release
@@ -70,11 +71,7 @@ func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
 // Count is how many requests the rule has caught. It is raised before the fault can be felt, so a
 // client that has seen an error is counted.
-func (r *Rule) Count() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.count
-}
+func (r *Rule) Count() int { return int(r.count.Load()) }
 
 // Release passes on what HoldReply or a delay holds now. A rule with nth 0 goes on holding later
 // ones; any other, if it has not fired yet, holds nothing any more.
@@ -112,12 +109,6 @@ func (r *Rule) hit(args []string) (hit bool, held <-chan struct{}) {
 	defer r.mu.Unlock()
 	r.seen++
 	return !r.cleared && (r.nth == 0 || r.seen == r.nth), r.hold
-}
-
-func (r *Rule) caught() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.count++
 }
 
 // done records that the rule has taken effect.
@@ -174,17 +165,7 @@ func Any(args []string) bool { return true }
 // does: the next request makes a new connection to the server. A client whose request has no answer yet is cut off all the
 // same, for it could not tell what became of that; and one that has subscribed hears nothing more until it says something, and
 // is cut off then.
-func (p *Proxy) KeepConnections() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.keeps = true
-}
-
-func (p *Proxy) keepsConnections() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.keeps
-}
+func (p *Proxy) KeepConnections() { p.keeps.Store(true) }
 
 // comeback is for how long a server that was started anew is waited for.
 const comeback = time.Second
@@ -230,7 +211,7 @@ func (c *conn) adopt(server net.Conn) net.Conn {
 
 // next waits for the connection after one that the server has ended; nil if the client's ends with it.
 func (c *conn) next() net.Conn {
-	if !c.p.keepsConnections() {
+	if !c.p.keeps.Load() {
 		return nil
 	}
 	c.mu.Lock()
