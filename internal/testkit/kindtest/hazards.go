@@ -210,19 +210,26 @@ func renewalMeets(s *subject) error {
 	return nil
 }
 
+// leaveGranted has a caller leave while the answers to its call are on the way, when it has been looked at what that has done.
+func (n network) leaveGranted(ctx context.Context, s *subject, l holdfast.Locker, look func()) (held strikes, told error) {
+	held = n.strike(faultproxy.HoldReply)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	left := Begin(ctx, s, l.Lock)
+	held.fired()
+	look()
+	cancel()
+	return held, left.Err()
+}
+
 // leaves: the servers have granted the lock, and their answers are on the way.
 func leaves(s *subject) error {
 	c, n := s.far(nil)
 	s.known(c)
-	hit := n.strike(faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	left := Begin(ctx, s, c.New(s.name).Lock)
-	hit.fired()
-	require.Len(s, n, s.taken(s.name), "granted to nobody")
-	cancel()
-	require.ErrorIs(s, left.Err(), context.Canceled)
-	hit.clear()
+	granted := func() { require.Len(s, n, s.taken(s.name), "granted to nobody") }
+	held, told := n.leaveGranted(s.Context(), s, c.New(s.name), granted)
+	require.ErrorIs(s, told, context.Canceled)
+	held.clear()
 	require.NoError(s, c.Close(s.Context())) // joins what is done in the background
 	if s.taken(s.name) > 0 {
 		return errors.New("the lock is taken for nobody")
@@ -239,20 +246,15 @@ func leavesSilence(s *subject) error {
 	n.each(func(p *faultproxy.Proxy) { p.DelayReply(func([]string) bool { return true }, 0, tardy) })
 	s.unlock(s.lock(s.Context(), c.New(s.name+" before"))) // so that the next one is not asked for in its caller's goroutine
 	n.each((*faultproxy.Proxy).Clear)
-	hit := n.strike(faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(s.Context())
-	defer cancel()
-	left := Begin(ctx, s, c.New(s.name).Lock)
-	hit.fired()
-	require.Len(s, n, s.taken(s.name), "granted to nobody")
-	cancel()
-	require.ErrorIs(s, left.Err(), context.Canceled)
+	granted := func() { require.Len(s, n, s.taken(s.name), "granted to nobody") }
+	held, told := n.leaveGranted(s.Context(), s, c.New(s.name), granted)
+	require.ErrorIs(s, told, context.Canceled)
 	wait := patience / 2
 	if s.control {
 		wait = time.Second
 	}
 	_, err := direct.New(s.name).Lock(s.Context(), holdfast.Wait(wait))
-	hit.clear()
+	held.clear()
 	return err
 }
 
@@ -262,15 +264,10 @@ func leavesReentry(s *subject) error {
 	s.known(c)
 	l := c.New(s.name)
 	h := s.lock(s.Context(), l)
-	hit := n.strike(faultproxy.HoldReply)
-	ctx, cancel := context.WithCancel(h.Context())
-	defer cancel()
-	left := Begin(ctx, s, l.Lock)
-	hit.fired()
-	require.Equal(s, 2, s.state(direct).Count, "counted for nobody")
-	cancel()
-	require.ErrorIs(s, left.Err(), holdfast.ErrUnavailable)
-	hit.clear()
+	counted := func() { require.Equal(s, 2, s.state(direct).Count, "counted for nobody") }
+	held, told := n.leaveGranted(h.Context(), s, l, counted)
+	require.ErrorIs(s, told, holdfast.ErrUnavailable)
+	held.clear()
 	s.eventually("the count is put right", func() bool { return s.state(direct).Count == 1 })
 	again := s.lock(h.Context(), l)
 	require.Equal(s, 2, again.Count())

@@ -163,9 +163,7 @@ type subject struct {
 }
 
 // client makes one more participant, with the defaults.
-func (s *subject) client() Client {
-	return s.kind.Client(s.T, nil)
-}
+func (s *subject) client() Client { return s.kind.Client(s.T, nil) }
 
 // locker makes the lock for a new participant.
 func (s *subject) locker(opts ...holdfast.Option) holdfast.Locker {
@@ -193,9 +191,7 @@ func (s *subject) leave(h *holdfast.Hold) {
 }
 
 // unlock gives a hold back.
-func (s *subject) unlock(h *holdfast.Hold) {
-	Unlock(s, h)
-}
+func (s *subject) unlock(h *holdfast.Hold) { Unlock(s, h) }
 
 // waiting takes a lock in a goroutine. It returns when the servers know of the waiter.
 func (s *subject) waiting(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) *Pending {
@@ -228,9 +224,7 @@ func (s *subject) held(c Client, h *holdfast.Hold, count int) {
 }
 
 // eventually waits for a condition.
-func (s *subject) eventually(what string, cond func() bool) {
-	Eventually(s, what, cond)
-}
+func (s *subject) eventually(what string, cond func() bool) { Eventually(s, what, cond) }
 
 // Servers are real ones, and how locks of a kind are made on them. A participant has a client for each server.
 type Servers struct {
