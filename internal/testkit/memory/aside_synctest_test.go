@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
 )
 
@@ -21,9 +22,7 @@ type told struct {
 	released chan struct{}
 }
 
-func newTold() *told {
-	return &told{slog.DiscardHandler, make(chan struct{}), make(chan struct{})}
-}
+func newTold() *told { return &told{slog.DiscardHandler, make(chan struct{}), make(chan struct{})} }
 
 func (b *told) block() {
 	select {
@@ -66,9 +65,7 @@ var asides = map[string]struct {
 
 // lockFor takes a lock of its own name.
 func lockFor(t *testing.T, c *holdfast.Client, s *memory.Server, name string, opts ...holdfast.Option) *holdfast.Hold {
-	h, err := memory.New(c, s, name).Lock(t.Context(), opts...)
-	require.NoError(t, err)
-	return h
+	return kindtest.Take(t.Context(), t, memory.New(c, s, name).Lock, opts...)
 }
 
 // TestBlockedAside: who is told of a loss blocks, for an hour. Other holds are renewed, or end in the moment in which their
@@ -149,8 +146,7 @@ func stuck(t *testing.T, test func(t *testing.T, h, inner *holdfast.Hold)) {
 		c, err := memory.NewClient(&holdfast.Options{Logger: slog.New(b)})
 		require.NoError(t, err)
 		h := lockFor(t, c, s, "a", holdfast.NoRenewal(), holdfast.Lease(time.Minute))
-		inner, err := memory.New(c, s, "a").Lock(h.Context(), holdfast.NoRenewal())
-		require.NoError(t, err)
+		inner := kindtest.Take(h.Context(), t, memory.New(c, s, "a").Lock, holdfast.NoRenewal())
 		lockFor(t, c, s, "b", holdfast.NoRenewal(), holdfast.Lease(time.Second))
 		<-b.blocked
 		restore()
@@ -234,8 +230,7 @@ func TestHeldUntilItIsReleased(t *testing.T) {
 				s := &memory.Server{ReleaseTakes: 2 * time.Second}
 				h := lockFor(t, c, s, "a", opts...)
 				time.Sleep(time.Second)
-				inner, err := memory.New(c, s, "a").Lock(h.Context(), opts...)
-				require.NoError(t, err)
+				inner := kindtest.Take(h.Context(), t, memory.New(c, s, "a").Lock, opts...)
 				if name == "extended" {
 					require.NoError(t, h.Extend(t.Context(), time.Hour))
 				}

@@ -8,6 +8,7 @@ package memory
 import (
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -33,11 +34,12 @@ type Server struct {
 	// ReleaseTakes is for how long a release is under way before it is done.
 	ReleaseTakes time.Duration
 
+	asked atomic.Int64 // operations so far
+
 	mu    sync.Mutex      // guards the rest
 	locks map[string]held // by name
 	token uint64          // that was granted last
 	ears  map[*ear]struct{}
-	asked int64 // operations so far
 }
 
 // held is a lock that somebody holds.
@@ -66,7 +68,7 @@ func (s *Server) putLocked(name string, h held) {
 func (s *Server) acquire(name, owner string, tokens int, lease time.Duration) (h held, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.asked.Add(1)
 	if h, taken := s.lookLocked(name); taken && h.owner != owner && s.Flaw != GrantsTwice {
 		if s.Flaw == Nameless {
 			h.owner = ""
@@ -106,7 +108,7 @@ func (s *Server) pass(name, owner string, tokens int, lease time.Duration) (firs
 func (s *Server) set(name, owner string, count int, lease time.Duration) (holds bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.asked.Add(1)
 	h, taken := s.lookLocked(name)
 	if !taken || h.owner != owner && s.Flaw != AnyOwner {
 		return false
@@ -128,7 +130,7 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.asked.Add(1)
 	h, taken := s.lookLocked(name)
 	if !taken || h.owner != owner {
 		return false
@@ -155,7 +157,7 @@ func (s *Server) release(name, owner string, rest time.Duration) (held bool) {
 func (s *Server) state(name string) (h held, last uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked++
+	s.asked.Add(1)
 	if found, taken := s.lookLocked(name); taken {
 		h = found
 	}
@@ -189,11 +191,7 @@ func (s *Server) Owner(name string) string {
 }
 
 // Asked is how many operations there were.
-func (s *Server) Asked() int64 {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.asked
-}
+func (s *Server) Asked() int64 { return s.asked.Load() }
 
 // ear is where somebody hears of a lock: one who waits for it, of releases; a client that has it, of calls.
 type ear struct {
@@ -272,9 +270,7 @@ type waiter struct {
 func (s *Server) listen(name string) *waiter {
 	w := &waiter{wake: make(chan struct{}, 1)}
 	w.ear = s.open(name, "", w)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.asked++
+	s.asked.Add(1)
 	return w
 }
 
