@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -29,10 +30,7 @@ const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
 
 // Client makes one participant: what is a process elsewhere.
 func Client(t *testing.T) *holdfast.Client {
-	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
-	return c
+	return kindtest.NewClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
 }
 
 // ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close
@@ -198,14 +196,10 @@ func (w *Work) Do(ctx context.Context) error {
 }
 
 // Begun waits until somebody does it.
-func (w *Work) Begun(t *testing.T) {
-	Receive(t, "the job", w.began)
-}
+func (w *Work) Begun(t *testing.T) { Receive(t, "the job", w.began) }
 
 // Ended waits until the context of who does it has ended, and returns why.
-func (w *Work) Ended(t *testing.T) error {
-	return Receive(t, "the end of the job's context", w.ended)
-}
+func (w *Work) Ended(t *testing.T) error { return Receive(t, "the end of the job's context", w.ended) }
 
 // Lost waits until somebody does it, has him lose the lock, and demands that he is told.
 func (w *Work) Lost(t *testing.T, name string) {
@@ -217,9 +211,7 @@ func (w *Work) Lost(t *testing.T, name string) {
 // Unreachable makes a participant whose server is gone.
 func Unreachable(t *testing.T) *holdfast.Client {
 	srv := redistest.Start(t)
-	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
-	require.NoError(t, err)
-	redistest.CloseAtEnd(t, c)
+	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
 	srv.Kill()
 	return c
 }

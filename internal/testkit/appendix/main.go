@@ -147,6 +147,4 @@ func levelOf(fn *ast.FuncDecl) (mark string) {
 }
 
 // sentence is the first sentence of a comment, in one line.
-func sentence(comment string) string {
-	return new(doc.Package).Synopsis(comment)
-}
+func sentence(comment string) string { return new(doc.Package).Synopsis(comment) }
