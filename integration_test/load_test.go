@@ -223,7 +223,7 @@ func each(args ...string) func(t *testing.T, top topology.Topology) {
 
 // awaitError waits until a command of an ordinary client fails, with an error that begins like this.
 func awaitError(t *testing.T, top topology.Topology, prefix string, do func(redis.UniversalClient) error) {
-	rdb := top.Admin(t, func(o *redis.UniversalOptions) {
+	rdb := topology.Admin(t, top, func(o *redis.UniversalOptions) {
 		o.ReadTimeout, o.MaxRetries = 100*time.Millisecond, -1
 	})
 	require.Eventually(t, func() bool {

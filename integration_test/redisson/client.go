@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
@@ -38,7 +40,6 @@ type Client struct {
 // Connect makes a client of a topology as its default user. It is shut down when the test ends. Of
 // the settings those that say where servers are are filled in.
 func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Client {
-	tb.Helper()
 	s.Mode = top.Kind().String()
 	if s.Addrs == nil {
 		s.Addrs = topology.Addrs(top)
@@ -49,9 +50,7 @@ func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Clie
 	c := &Client{w: w, name: w.name("client")}
 	c.main = &Thread{c: c, name: w.name("main")}
 	r := c.main.Start(Ask{Op: "connect", Settings: &s}).within(tb, 6*Patience) // Java starts slowly on a busy machine
-	if err := r.Err(); err != nil {
-		tb.Fatalf("redisson: connect: %v", err)
-	}
+	require.NoError(tb, r.Err(), "redisson: connect")
 	c.ID = r.Text()
 	tb.Cleanup(func() { c.shutdown(tb) })
 	return c
@@ -104,9 +103,7 @@ func (t *Thread) Start(a Ask) *Pending {
 
 // Do has the thread do something and returns the answer. None within [Patience], and a bit more
 // than it is to wait itself, is the end of the test.
-func (t *Thread) Do(tb testing.TB, a Ask) Reply {
-	return t.Start(a).Reply(tb)
-}
+func (t *Thread) Do(tb testing.TB, a Ask) Reply { return t.Start(a).Reply(tb) }
 
 // Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no answer before ctx ends.
 func (t *Thread) Call(ctx context.Context, a Ask) (Reply, error) {
@@ -124,22 +121,15 @@ func (t *Thread) Call(ctx context.Context, a Ask) (Reply, error) {
 
 // Interrupt interrupts what the thread is doing.
 func (t *Thread) Interrupt(tb testing.TB) {
-	tb.Helper()
-	if err := t.Do(tb, Ask{Op: "interrupt"}).Err(); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, t.Do(tb, Ask{Op: "interrupt"}).Err())
 }
 
 // Sleeps reports whether the thread waits for a message: it has had the answer that the lock is
 // taken, has looked again since it listens, and has begun to wait.
-func (p *Pending) Sleeps(tb testing.TB) bool {
-	return p.thread.Do(tb, Ask{Op: "sleeps"}).Yes()
-}
+func (p *Pending) Sleeps(tb testing.TB) bool { return p.thread.Do(tb, Ask{Op: "sleeps"}).Yes() }
 
 // Reply waits for the answer.
-func (p *Pending) Reply(tb testing.TB) Reply {
-	return p.within(tb, Patience+time.Duration(p.ask.Wait))
-}
+func (p *Pending) Reply(tb testing.TB) Reply { return p.within(tb, Patience+time.Duration(p.ask.Wait)) }
 
 // within is Reply for another patience.
 func (p *Pending) within(tb testing.TB, patience time.Duration) Reply {

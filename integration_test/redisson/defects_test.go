@@ -57,9 +57,7 @@ func freeAnyway(s *story) {
 	j, m := s.thread(0), s.mutex(0)
 	lose := func() {
 		s.javaLocks(j, "lock")
-		there, err := m.ForceUnlock(s.ctx)
-		require.NoError(s, err)
-		require.True(s, there)
+		kindtest.Forced(s, m)
 	}
 	lose()
 	require.NoError(s, s.ask(j, "unlock").Err())

@@ -49,7 +49,7 @@ func newFleet(t *testing.T, top topology.Topology) *fleet {
 // newFleetWith is newFleet with settings of each side.
 func newFleetWith(t *testing.T, top topology.Topology, theirs Settings, ours holdfast.Options) *fleet {
 	w := Shared(t)
-	f := &fleet{top: top, rdb: top.Admin(t), prefix: ours.Prefix}
+	f := &fleet{top: top, rdb: topology.Admin(t, top), prefix: ours.Prefix}
 	java := func(lease time.Duration) *Client {
 		theirs.Watchdog = millis(lease)
 		return w.Connect(t, top, theirs)
@@ -134,17 +134,14 @@ func (s *story) start(t *Thread, op string) *Pending {
 }
 
 // thread is a thread of one of the clients with long leases.
-func (s *story) thread(i int) *Thread {
-	return s.java[i].Thread(s.T)
-}
+func (s *story) thread(i int) *Thread { return s.java[i].Thread(s.T) }
 
 // mutex is the lock on one of our clients with long leases.
 func (s *story) mutex(i int) mutex { return s.make(s.ours[i], s.given()) }
 
 // mustBe checks who has the lock.
 func (s *story) mustBe(owner string, count int) {
-	state, err := s.mutex(0).State(s.ctx)
-	require.NoError(s, err)
+	state := kindtest.State(s, s.mutex(0))
 	require.Equal(s, owner, state.Owner)
 	require.Equal(s, count, state.Count)
 }
@@ -203,9 +200,7 @@ func (s *story) waiting() (n int64) {
 	}
 	n = s.listeners(s.ctx, s.channels())
 	if s.theirs == "write" || s.theirs == "read" { // ours have places, and do not all listen there
-		state, err := s.mutex(0).State(s.ctx)
-		require.NoError(s, err)
-		n += int64(state.Waiters)
+		n += int64(kindtest.State(s, s.mutex(0)).Waiters)
 	}
 	return n
 }
@@ -275,9 +270,7 @@ func (s *story) got(p *kindtest.Pending) *holdfast.Hold {
 }
 
 // mustUnlock gives a hold back.
-func (s *story) mustUnlock(h *holdfast.Hold) {
-	require.NoError(s, h.Unlock(s.ctx))
-}
+func (s *story) mustUnlock(h *holdfast.Hold) { require.NoError(s, h.Unlock(s.ctx)) }
 
 // mustNotHold checks that Redisson says so to a thread that unlocks.
 func (s *story) mustNotHold(t *Thread) {

@@ -107,9 +107,7 @@ func several(s *story) {
 	m := multilock.New(locks...)
 	owners := func(owner string) {
 		for _, n := range names {
-			state, err := rlock.New(s.ours[1], n).State(s.ctx)
-			require.NoError(s, err)
-			require.Equal(s, owner, state.Owner)
+			require.Equal(s, owner, kindtest.State(s, rlock.New(s.ours[1], n)).Owner)
 		}
 	}
 	require.NoError(s, ask("lock").Err())
@@ -196,8 +194,7 @@ func permits(s *story) {
 	require.True(s, ask(j, Ask{Op: "trySetPermits", N: 3}).Yes())
 	sem := semaphore.New(s.ours[0], s.given(), 9)
 	count := func(permits, free, holders int) {
-		state, err := sem.State(s.ctx)
-		require.NoError(s, err)
+		state := kindtest.State(s, sem)
 		require.Equal(s, [...]int{permits, free, holders}, [...]int{state.Permits, state.Free, len(state.Holders)})
 		require.EqualValues(s, free, ask(j, Ask{Op: "available"}).Int())
 		require.EqualValues(s, permits-free, ask(j, Ask{Op: "acquired"}).Int())
@@ -252,9 +249,7 @@ func permitLeases(s *story) {
 	ids = ask(Ask{Op: "acquire", N: 2}).Texts()
 	require.Len(s, ids, 2)
 	require.ErrorIs(s, h.Unlock(s.ctx), holdfast.ErrLost)
-	state, err := sem.State(s.ctx)
-	require.NoError(s, err)
-	require.Zero(s, state.Free, "they are Redisson's")
+	require.Zero(s, kindtest.State(s, sem).Free, "they are Redisson's")
 	require.True(s, ask(Ask{Op: "release", IDs: ids}).Yes())
 }
 

@@ -103,9 +103,7 @@ func (s *story) side(t *Thread, side, op string) Reply {
 
 // holders is how many hold it.
 func (s *story) holders() int {
-	state, err := rwlock.New(s.ours[1], s.name).State(s.ctx)
-	require.NoError(s, err)
-	return len(state.Holders)
+	return len(kindtest.State(s, rwlock.New(s.ours[1], s.name)).Holders)
 }
 
 // readers: readers of both sides are inside together, writers of both alone; each wakes the other.

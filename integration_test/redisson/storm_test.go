@@ -86,7 +86,7 @@ const (
 func newStorm(t *testing.T, top topology.Topology) *storm {
 	start := time.Now()
 	st := &storm{
-		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: top.Admin(t),
+		places: &places{pending: map[string]*pendingPlace{}, lapsed: map[int][]history.Window{}}, rdb: topology.Admin(t, top),
 		now: func() int64 { return int64(time.Since(start)) },
 	}
 	seed := level.Seed(t)

@@ -22,6 +22,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/require"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -116,13 +118,10 @@ var booting sync.Mutex
 
 // check skips a test for which there is no worker.
 func check(tb testing.TB, err error) {
-	tb.Helper()
 	if errors.Is(err, errMissing) {
 		redistest.Unavailable(tb, "no Redisson: "+err.Error())
 	}
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 }
 
 func start() (*Worker, error) {
@@ -226,10 +225,7 @@ func (w *Worker) Pause(tb testing.TB) { w.signal(tb, redistest.Halt) }
 func (w *Worker) Resume(tb testing.TB) { w.signal(tb, redistest.GoOn) }
 
 func (w *Worker) signal(tb testing.TB, s syscall.Signal) {
-	tb.Helper()
-	if err := w.cmd.Process.Signal(s); err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, w.cmd.Process.Signal(s))
 }
 
 // Ask is one command to a worker, a line of JSON. Durations are sent in milliseconds.

@@ -25,13 +25,7 @@ func (t *cluster) Connect(tb testing.TB, change ...Change) redis.UniversalClient
 	return closing(tb, redis.NewClusterClient(options(t.c.Addrs(), change).Cluster()))
 }
 
-func (t *cluster) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	return t.Connect(tb, asDefault(change)...)
-}
-
-func (t *cluster) Failover(tb testing.TB, key string) Node {
-	return t.c.Switch(tb, key)
-}
+func (t *cluster) Failover(tb testing.TB, key string) Node { return t.c.Switch(tb, key) }
 
 func (t *cluster) KillServing(tb testing.TB, key string) Node {
 	_, promoted := t.c.KillMaster(tb, key)
@@ -52,9 +46,7 @@ func (t *cluster) LoseWrites(tb testing.TB, key string, during func()) Node {
 	return t.c.AwaitPromotion(tb, key, master)
 }
 
-func (t *cluster) Reshard(tb testing.TB, key string) {
-	t.c.MoveSlot(tb, key, t.other(tb, key))
-}
+func (t *cluster) Reshard(tb testing.TB, key string) { t.c.MoveSlot(tb, key, t.other(tb, key)) }
 
 func (t *cluster) BeginReshard(tb testing.TB, key string) *redistest.Move {
 	return t.c.BeginMove(tb, key, t.other(tb, key))
@@ -86,10 +78,6 @@ func (t *sentinel) Connect(tb testing.TB, change ...Change) redis.UniversalClien
 	o := options(t.s.Addrs(), change)
 	o.MasterName = redistest.SentinelMaster
 	return closing(tb, redis.NewFailoverClient(o.Failover()))
-}
-
-func (t *sentinel) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	return t.Connect(tb, asDefault(change)...)
 }
 
 func (t *sentinel) Failover(tb testing.TB, _ string) Node {
@@ -146,10 +134,6 @@ func moving(primary func() Node) Change {
 	}
 }
 
-func (t *replicated) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	return t.Connect(tb, asDefault(change)...)
-}
-
 func (t *replicated) Failover(tb testing.TB, _ string) Node {
 	t.r.AwaitReplicas(tb.Context(), tb)
 	return t.r.Failover(tb)
@@ -176,14 +160,8 @@ type Replicator interface {
 	AwaitReplicas(tb testing.TB, key string)
 }
 
-func (t *replicated) AwaitReplicas(tb testing.TB, _ string) {
-	t.r.AwaitReplicas(tb.Context(), tb)
-}
+func (t *replicated) AwaitReplicas(tb testing.TB, _ string) { t.r.AwaitReplicas(tb.Context(), tb) }
 
-func (t *sentinel) AwaitReplicas(tb testing.TB, _ string) {
-	t.s.AwaitReplica(tb.Context(), tb)
-}
+func (t *sentinel) AwaitReplicas(tb testing.TB, _ string) { t.s.AwaitReplica(tb.Context(), tb) }
 
-func (t *cluster) AwaitReplicas(tb testing.TB, key string) {
-	t.c.AwaitReplicas(tb.Context(), tb, key)
-}
+func (t *cluster) AwaitReplicas(tb testing.TB, key string) { t.c.AwaitReplicas(tb.Context(), tb, key) }

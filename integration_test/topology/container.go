@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 	"github.com/testcontainers/testcontainers-go"
 	"github.com/testcontainers/testcontainers-go/wait"
 
@@ -34,7 +35,6 @@ func (quiet) Printf(string, ...any) {}
 // startContainer starts a single server of this image. Its log line is waited for, and then an answer: the line is
 // written a moment before the port answers.
 func startContainer(tb testing.TB, name, image string) Topology {
-	tb.Helper()
 	defaults(tb)
 	ctr, err := testcontainers.Run(tb.Context(), image,
 		testcontainers.WithLogger(quiet{}),
@@ -47,9 +47,7 @@ func startContainer(tb testing.TB, name, image string) Topology {
 		redistest.Unavailable(tb, "no container of "+image+": "+err.Error())
 	}
 	addr, err := ctr.PortEndpoint(tb.Context(), "6379/tcp", "")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	require.NoError(tb, err)
 	c := &container{tb: tb, addr: literal(addr)}
 	c.admin = redis.NewClient(asDefaultOptions(c.addr))
 	tb.Cleanup(func() { _ = c.admin.Close() })
@@ -61,15 +59,12 @@ func startContainer(tb testing.TB, name, image string) Topology {
 // would be one more image to fetch: the cleanup stops containers, and they hold nothing. Inside a
 // container, it would look for published ports on the gateway.
 func defaults(tb testing.TB) {
-	tb.Helper()
 	for name, value := range map[string]string{
 		"TESTCONTAINERS_RYUK_DISABLED": "true",
 		"TESTCONTAINERS_HOST_OVERRIDE": "127.0.0.1",
 	} {
 		if _, set := os.LookupEnv(name); !set {
-			if err := os.Setenv(name, value); err != nil {
-				tb.Fatal(err)
-			}
+			require.NoError(tb, os.Setenv(name, value))
 		}
 	}
 }
@@ -114,11 +109,8 @@ func (c *container) version() string {
 func (c *container) Addr() string { return c.addr }
 
 func (c *container) Command(tb testing.TB, args ...string) any {
-	tb.Helper()
 	reply, err := c.Try(args...)
-	if err != nil {
-		tb.Fatalf("%v: %v", args, err)
-	}
+	require.NoError(tb, err, "%v", args)
 	return reply
 }
 
@@ -162,10 +154,6 @@ func (s *servers) Serving(_ testing.TB, _ string) Node { return s.nodes[0] }
 
 func (s *servers) Connect(tb testing.TB, change ...Change) redis.UniversalClient {
 	return connectTo(tb, s.nodes[0].Addr(), change)
-}
-
-func (s *servers) Admin(tb testing.TB, change ...Change) redis.UniversalClient {
-	return s.Connect(tb, asDefault(change)...)
 }
 
 // processes are servers as nodes.

@@ -77,8 +77,6 @@ type Topology interface {
 	// Connect returns a new client that finds its way as a user's would, also after a failover, and
 	// logs in as [User]. It is closed when the test ends.
 	Connect(tb testing.TB, change ...Change) redis.UniversalClient
-	// Admin is Connect for the default user, who may do everything.
-	Admin(tb testing.TB, change ...Change) redis.UniversalClient
 }
 
 // Node is one server.
@@ -152,6 +150,11 @@ func options(addrs []string, change []Change) *redis.UniversalOptions {
 // asDefault logs in as the default user. It comes first, so that a test's own changes win.
 func asDefault(change []Change) []Change {
 	return append([]Change{func(o *redis.UniversalOptions) { o.Username, o.Password = "", "" }}, change...)
+}
+
+// Admin is [Topology.Connect] for the default user, who may do everything.
+func Admin(tb testing.TB, top Topology, change ...Change) redis.UniversalClient {
+	return top.Connect(tb, asDefault(change)...)
 }
 
 // closing closes a client when the test ends. Tests may have closed it themselves.

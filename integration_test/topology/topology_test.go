@@ -52,7 +52,7 @@ func TestEveryTopologyStarts(t *testing.T) {
 		require.Empty(t, refused(top), "the rule allows what the library sends")
 		require.ErrorContains(t, top.Connect(t).Keys(t.Context(), "*").Err(), "NOPERM")
 		require.NotEmpty(t, refused(top), "the control: a refusal is seen")
-		require.NoError(t, top.Admin(t).Set(t.Context(), "k", "v", time.Minute).Err())
+		require.NoError(t, Admin(t, top).Set(t.Context(), "k", "v", time.Minute).Err())
 		require.Equal(t, "v", top.Serving(t, "k").Command(t, "GET", "k"))
 	})
 }
