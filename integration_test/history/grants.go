@@ -104,9 +104,7 @@ func (t *tenure) end(at int64, lease time.Duration) {
 type holders string
 
 // id is what a grant is called among holders.
-func (o *Op) id() string {
-	return fmt.Sprintf("%s#%d#%d", o.Owner, o.Token, o.Grant)
-}
+func (o *Op) id() string { return fmt.Sprintf("%s#%d#%d", o.Owner, o.Token, o.Grant) }
 
 func (h holders) find(id string) (at, end, count int) {
 	at = strings.Index(string(h), " "+id+"=")

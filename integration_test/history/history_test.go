@@ -124,10 +124,8 @@ func TestRecorderStreamsWhatItRecords(t *testing.T) {
 // failures is a testing.TB that only remembers.
 type failures []string
 
-func (f *failures) Helper() {}
-func (f *failures) Errorf(format string, args ...any) {
-	*f = append(*f, fmt.Sprintf(format, args...))
-}
+func (f *failures) Helper()                           {}
+func (f *failures) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
 
 // TestReport: a violation leaves its picture and its history, and says how to see it again.
 func TestReport(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -214,10 +215,7 @@ func (d doubts) count(o Op) bool {
 }
 
 func overlaps(list []Op, o Op, which func(Op) bool) bool {
-	for _, other := range list {
-		if other.Call <= o.Return && other.Return >= o.Call && which(other) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(list, func(other Op) bool {
+		return other.Call <= o.Return && other.Return >= o.Call && which(other)
+	})
 }

@@ -167,29 +167,22 @@ func (o *Op) String() string {
 		return time.Duration(ns).String()
 	}
 	s := fmt.Sprintf("%d.%d %s %s [%s, %s] %s", o.Client, o.Actor, o.Kind, o.Name, at(o.Call), at(o.Return), o.Result)
-	if o.Shared {
-		s += " to read"
-	}
-	if o.Owner != "" {
-		s += fmt.Sprintf(" %s token %d", o.Owner, o.Token)
-	}
-	if o.Handed {
-		s += " handed on"
-	}
-	if o.Depth != 0 {
-		s += fmt.Sprintf(" count %d", o.Depth)
-	}
-	if o.Total != 0 {
-		s += fmt.Sprintf(" of %d", o.Total)
-	}
-	if o.Seen != "" {
-		s += " sees " + o.Seen
-	}
-	if o.Deadline != 0 {
-		s += " trusted until " + at(o.Deadline)
-	}
-	if o.Error != "" {
-		s += ": " + o.Error
+	for _, part := range []struct {
+		known bool
+		text  string
+	}{
+		{o.Shared, " to read"},
+		{o.Owner != "", fmt.Sprintf(" %s token %d", o.Owner, o.Token)},
+		{o.Handed, " handed on"},
+		{o.Depth != 0, fmt.Sprintf(" count %d", o.Depth)},
+		{o.Total != 0, fmt.Sprintf(" of %d", o.Total)},
+		{o.Seen != "", " sees " + o.Seen},
+		{o.Deadline != 0, " trusted until " + at(o.Deadline)},
+		{o.Error != "", ": " + o.Error},
+	} {
+		if part.known {
+			s += part.text
+		}
 	}
 	return s
 }

@@ -77,9 +77,7 @@ func unknowable(text string) bool {
 }
 
 // refusedFor reports whether a server refused an operation for a reason that does not pass.
-func refusedFor(text string) bool {
-	return strings.Contains(text, "WRONGTYPE") || IsTooMany(text)
-}
+func refusedFor(text string) bool { return strings.Contains(text, "WRONGTYPE") || IsTooMany(text) }
 
 // IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for: to people, or as the server
 // does, which is what hooks see.
@@ -187,12 +185,9 @@ func during(ops []Op, o Op) (thing Op, inside bool) {
 // near reports whether something may have stood there for a part of the time.
 func near(ops []Op, o Op) bool {
 	const way = int64(60e9) // that it may have taken to put it there, and to take it away
-	for _, f := range ops {
-		if f.Kind == Foreign && f.Call-way <= o.Return && o.Call <= max(f.Return, f.Deadline)+way {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(ops, func(f Op) bool {
+		return f.Kind == Foreign && f.Call-way <= o.Return && o.Call <= max(f.Return, f.Deadline)+way
+	})
 }
 
 // Named are the owners that refusals named, each when it was said.

@@ -235,12 +235,9 @@ func (q *questions) answered(o *history.Op, again time.Duration) bool {
 // silent reports whether the server said nothing for much longer than a caller waited, and was asked for a lock all the time.
 func (q *questions) silent(o *history.Op) bool {
 	from := min(o.Call, o.Return-2*silence(o)-int64(200*time.Millisecond))
-	for _, one := range q.all {
-		if !one.failed && one.ended >= from && one.ended <= o.Return {
-			return false
-		}
-	}
-	return slices.ContainsFunc(q.all, func(one question) bool { return one.wants && one.sent < from && one.ended > o.Return })
+	told := func(one question) bool { return !one.failed && one.ended >= from && one.ended <= o.Return }
+	waits := func(one question) bool { return one.wants && one.sent < from && one.ended > o.Return }
+	return !slices.ContainsFunc(q.all, told) && slices.ContainsFunc(q.all, waits)
 }
 
 // silence is for how long a server may say nothing before it is silent for the caller of an operation.

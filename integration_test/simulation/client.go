@@ -101,12 +101,7 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 func (w *World) remove(n *network) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for i, other := range w.alive {
-		if other == n {
-			w.alive = append(w.alive[:i:i], w.alive[i+1:]...)
-			return
-		}
-	}
+	w.alive = slices.DeleteFunc(slices.Clone(w.alive), func(other *network) bool { return other == n })
 }
 
 // close closes a client. It must be done in a time that the settings bound.

@@ -85,10 +85,8 @@ func (a *Taker) set(ctx context.Context, m *semaphore.Semaphore) {
 		return
 	}
 	n := a.Sets[a.rng.IntN(len(a.Sets))]
-	call := a.rec.Begin(history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: m.Name(), Kind: history.Set,
-		Total: n})
-	err := survive(func() error { return m.SetPermits(ctx, n) })
-	call.End(func(o *history.Op) { note(o, err) })
+	op := history.Op{Client: a.client, Actor: a.number, Of: history.Permits, Name: m.Name(), Kind: history.Set, Total: n}
+	a.record(op, func() error { return m.SetPermits(ctx, n) })
 }
 
 // look asks the server what the holder has. The answer counts as that of a state of other locks does.

@@ -74,9 +74,7 @@ func (t *tenure) extend(ctx context.Context) {
 	lease := t.Extends[t.rng.IntN(len(t.Extends))]
 	op := t.op(history.Extend, t.holds[0])
 	op.Lease = int64(lease)
-	call := t.rec.Begin(op)
-	err := survive(func() error { return t.holds[0].Extend(ctx, lease) })
-	call.End(func(o *history.Op) { note(o, err) })
+	t.record(op, func() error { return t.holds[0].Extend(ctx, lease) })
 }
 
 // leave unlocks all holds, in random order.
@@ -112,9 +110,7 @@ func (t *tenure) unlock(ctx context.Context, i int) {
 	op := t.op(history.Unlock, h)
 	op.Last, op.Plain = len(t.holds) == 0, h.plain
 	op.Deadline = t.until(h.Hold)
-	call := t.rec.Begin(op)
-	err := survive(func() error { return h.Unlock(ctx) })
-	call.End(func(o *history.Op) { note(o, err) })
+	t.record(op, func() error { return h.Unlock(ctx) })
 }
 
 // Granted notes, by its Hook, which tokens the server granted plain locks with, and which owners asked masters for their votes.

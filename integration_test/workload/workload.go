@@ -360,6 +360,13 @@ func note(o *history.Op, err error) {
 	}
 }
 
+// record does an operation, and records it.
+func (a *Actor) record(op history.Op, do func() error) {
+	call := a.rec.Begin(op)
+	err := survive(do)
+	call.End(func(o *history.Op) { note(o, err) })
+}
+
 // Closed is what Close of a client did wrong. That locks are left is no mistake where servers do not answer, or refuse.
 func Closed(err error) error {
 	if errors.Is(err, holdfast.ErrUnavailable) || errors.Is(err, holdfast.ErrUncertain) || lua.IsDenied(err) {
