@@ -297,27 +297,19 @@ func TestAnOutage(t *testing.T) {
 	registry := register(t, metrics)
 	var clients []*holdfast.Client
 	for range 2 {
-		c, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: 3 * time.Second, RetryBudget: 10 * time.Millisecond,
-			Observer: metrics.Observer()})
-		require.NoError(t, err)
-		redistest.CloseAtEnd(t, c)
-		clients = append(clients, c)
+		clients = append(clients, kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: 3 * time.Second,
+			RetryBudget: 10 * time.Millisecond, Observer: metrics.Observer()}))
 	}
 	ctx := context.Background()
-	hold, err := rlock.New(clients[0], "a").Lock(ctx)
-	require.NoError(t, err)
-	waiter := make(chan error, 1)
-	go func() {
-		_, err := rlock.New(clients[1], "a").Lock(ctx)
-		waiter <- err
-	}()
+	hold := kindtest.Take(ctx, t, rlock.New(clients[0], "a").Lock)
+	waiter := kindtest.Begin(ctx, t, rlock.New(clients[1], "a").Lock)
 	require.Eventually(t, func() bool {
 		return server.Command(t, "PUBSUB", "NUMSUB", "redisson_lock__channel:{a}").([]any)[1] == int64(1)
 	}, 30*time.Second, 5*time.Millisecond)
 	server.Kill()
 	<-hold.Context().Done()
-	require.ErrorIs(t, <-waiter, holdfast.ErrUnavailable)
-	_, err = rlock.New(clients[0], "b").TryLock(ctx)
+	require.ErrorIs(t, waiter.Err(), holdfast.ErrUnavailable)
+	_, err := rlock.New(clients[0], "b").TryLock(ctx)
 	require.ErrorIs(t, err, holdfast.ErrUnavailable)
 	require.Eventually(t, func() bool {
 		return total(t, registry, "holdfast_lock_losses_total", "reason", "silent") == 1 &&

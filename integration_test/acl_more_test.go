@@ -39,11 +39,7 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 			other := rlock.New(newClient(t, srv.Client(t), nil), name)
 			held := mustLock(t, other)
 			mine := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), name)
-			done := make(chan error, 1)
-			go func() {
-				_, err := mine.Lock(ctx)
-				done <- err
-			}()
+			waits := kindtest.Begin(ctx, t, mine.Lock)
 			channel := "redisson_lock__channel:{" + name + "}"
 			kindtest.Eventually(t, "the waiter listens", func() bool {
 				return srv.Command(t, "PUBSUB", "NUMSUB", channel).([]any)[1].(int64) == 1
@@ -52,13 +48,11 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 			if word == "+subscribe" {
 				srv.Command(t, "CLIENT", "KILL", "TYPE", "pubsub")
 			}
-			err := <-done
+			err := waits.Err()
 			require.NoError(t, ctx.Err())
 			require.ErrorContains(t, err, `rlock: lock "`+name+`"`)
 			require.True(t, aboutPermissions(err), "%v", err)
-			state, err := other.State(ctx)
-			require.NoError(t, err)
-			require.Equal(t, held.Owner(), state.Owner)
+			require.Equal(t, held.Owner(), kindtest.State(t, other).Owner)
 			require.NoError(t, held.Unlock(ctx))
 		}
 	})

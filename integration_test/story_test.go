@@ -138,8 +138,7 @@ func TestReaderWhileItsSlotMoves(t *testing.T) {
 			return rwlock.New(newClient(t, top.Connect(t), &holdfast.Options{RetryBudget: budget}), name)
 		}
 		mine, other := mutex(patience), mutex(200*time.Millisecond)
-		h, err := mine.RLock(t.Context())
-		require.NoError(t, err)
+		h := kindtest.Take(t.Context(), t, mine.RLock)
 		waiter := kindtest.Begin(t.Context(), t, mutex(patience).Lock) // whose place is among the keys that have to be there
 		kindtest.Eventually(t, "it waits to write", func() bool {
 			s, err := mine.State(t.Context())
@@ -152,7 +151,7 @@ func TestReaderWhileItsSlotMoves(t *testing.T) {
 		}
 		lease := name + ":" + h.Owner() + ":rwlock_timeout:1"
 		require.EqualValues(t, 1, move.From.Command(t, "EXISTS", lease), "the control: it is still there")
-		_, err = other.TryLock(t.Context())
+		_, err := other.TryLock(t.Context())
 		require.Error(t, err)
 		s, err := other.State(t.Context())
 		require.True(t, err != nil || len(s.Holders) == 1, "%v", s)
@@ -178,8 +177,7 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 	a := k.make(newClient(t, rdb, nil), name)
 	b := k.make(newClient(t, connect(), nil), name)
 	stands := func(h *holdfast.Hold, count int) {
-		s, err := b.State(ctx)
-		require.NoError(t, err)
+		s := kindtest.State(t, b)
 		require.Equal(t, holdfast.State{Owner: h.Owner(), Count: count, Remaining: s.Remaining, Token: h.Token(),
 			Waiters: k.nobody}, s)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -205,11 +206,6 @@ func exclude(t *testing.T, rdb *redis.Client, busy func(error) bool, sides ...si
 // mentions is a refusal whose text has a word.
 func mentions(words ...string) func(error) bool {
 	return func(err error) bool {
-		for _, word := range words {
-			if strings.Contains(err.Error(), word) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(words, func(word string) bool { return strings.Contains(err.Error(), word) })
 	}
 }

@@ -150,9 +150,7 @@ func (b *tab) complaints() (list []string) {
 	return list
 }
 
-func (b *tab) open(url string) {
-	require.NoError(b, chromedp.Do(b.ctx, chromedp.Navigate(url)))
-}
+func (b *tab) open(url string) { require.NoError(b, chromedp.Do(b.ctx, chromedp.Navigate(url))) }
 
 func (b *tab) click(selector string) {
 	require.NoError(b, chromedp.Do(b.ctx, chromedp.Click(chromedp.CSS(selector))), selector)
