@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
-	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -30,7 +29,10 @@ const stranger = "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47"
 
 // Client makes one participant: what is a process elsewhere.
 func Client(t *testing.T) *holdfast.Client {
-	return kindtest.NewClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Lease: Lease})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
+	return c
 }
 
 // ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close
@@ -211,7 +213,9 @@ func (w *Work) Lost(t *testing.T, name string) {
 // Unreachable makes a participant whose server is gone.
 func Unreachable(t *testing.T) *holdfast.Client {
 	srv := redistest.Start(t)
-	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	c, err := holdfast.New(srv.Client(t), &holdfast.Options{RetryBudget: 50 * time.Millisecond})
+	require.NoError(t, err)
+	redistest.CloseAtEnd(t, c)
 	srv.Kill()
 	return c
 }
