@@ -325,18 +325,6 @@ func TestMayMove(t *testing.T) {
 	}
 }
 
-// TestRole: a server says its role in both protocols.
-func TestRole(t *testing.T) {
-	srv := redistest.Start(t)
-	for _, protocol := range []int{2, 3} {
-		rdb := srv.Client(t, func(o *redis.Options) { o.Protocol = protocol })
-		reply, err := rdb.Do(t.Context(), "hello", protocol).Result()
-		require.NoError(t, err)
-		require.Equal(t, "master", roleIn(reply))
-	}
-	require.Nil(t, roleIn("no map"))
-}
-
 // TestElsewhere: only a connection that is newer than ours says where the server is by now.
 func TestElsewhere(t *testing.T) {
 	d := &dials{}

@@ -116,7 +116,9 @@ func TestRunIsStopped(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	p := command(t, srv, "run", "--name", t.Name(), "--", "sh", "-c", "kill -STOP $$; sleep 1000")
-	eventually(t, func() bool { return strings.Contains(p.stderr.String(), "the command was stopped by a signal (SIGSTOP)") }, "said")
+	eventually(t, func() bool {
+		return strings.Contains(p.stderr.String(), "the command was stopped by a signal (SIGSTOP)")
+	}, "said")
 	require.EqualValues(t, 1, exists(t, srv.Client(t), t.Name()))
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), p.told(t, syscall.SIGTERM))
 	require.Zero(t, exists(t, srv.Client(t), t.Name()), "unlocked")

@@ -17,6 +17,21 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
+// TestIsReplica: a server says its role in both protocols.
+func TestIsReplica(t *testing.T) {
+	home, away := redistest.Start(t), redistest.Start(t)
+	host, port, err := net.SplitHostPort(home.Addr())
+	require.NoError(t, err)
+	away.Command(t, "REPLICAOF", host, port)
+	for _, protocol := range []int{2, 3} {
+		for srv, replica := range map[*redistest.Server]bool{home: false, away: true} {
+			rdb := srv.Client(t, func(o *redis.Options) { o.Protocol = protocol })
+			require.Equal(t, replica, IsReplica(rdb.Do(t.Context(), "hello").Val()))
+		}
+	}
+	require.False(t, IsReplica("no map"))
+}
+
 // A server is looked at again only when a connection to it was made, and every restart makes one.
 func TestRun(t *testing.T) {
 	srv := redistest.Start(t)
