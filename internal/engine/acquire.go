@@ -44,17 +44,17 @@ func (b *Lock) lock(ctx context.Context, opts []Option, once bool, a *Acquisitio
 		if failed := own.enter(a); failed != nil {
 			return nil, panics.Repanic(failed)
 		}
-		at := a.queueUp()
+		p, at := a.queueUp()
 		// Whoever waits does that here, and not further down: ten thousand may, and their stacks are
 		// as deep as this. For the same reason the rest is in functions of its own.
-		if a.place != nil {
+		if p != nil {
 			a.await(0)
-			a.place.Wait(a.wait)
+			p.Wait(a.wait)
 		} else if at != nil {
 			a.await(0)
 			at.Stand()
 		}
-		if h, err := a.acquire(at); !errors.Is(err, errAgain) {
+		if h, err := a.acquire(p, at); !errors.Is(err, errAgain) {
 			if err == nil {
 				a.arrived()
 			}
@@ -113,19 +113,19 @@ func (a *Acquisition) granted(ctx context.Context, h *Hold, asked time.Duration)
 // errHook is returned when a hook of go-redis panicked, or a function of the user's ended the goroutine.
 var errHook = errs.Outage(errors.New("a hook of go-redis panicked, or a function of the user's ended the goroutine"))
 
-// queueUp takes the front place of the local queue, or a place behind others to wait in.
+// queueUp takes the front place of the local queue, or a place p behind others to wait in.
 // The front place costs nothing while nobody else in this process wants the name: no timer, no
 // context, no goroutine. TryLock asks the server even if the front place is taken, because only the
 // server knows whether the lock is free. A re-entry needs no place. Where the server has the queue,
 // there is no local one, and a place there is returned if others of this client wait there, too.
-func (a *Acquisition) queueUp() Place {
+func (a *Acquisition) queueUp() (p *queue.Ticket, at Place) {
 	g := a.grant
-	q, key := &a.base.Client.queue, a.base.Key
+	q, key := &a.base.Client.queue, &a.base.Key
 	if g.asked != a {
-		return nil
+		return nil, nil
 	}
 	if w := a.base.waiter(); w != nil && !a.once && w.Crowded() && a.prepare() == nil {
-		return w.Join(a) // which shares what the others know
+		return nil, w.Join(a) // which shares what the others know
 	}
 	switch {
 	case a.base.traits.Together, a.base.traits.Queues: // who shares it lines up only if refused, see lineUp
@@ -133,7 +133,7 @@ func (a *Acquisition) queueUp() Place {
 		g.front = q.TryEnter(key, g)
 	default:
 		var front any
-		if a.place, front = q.Enter(key, g); a.place == nil {
+		if p, front = q.Enter(key, g); p == nil {
 			g.front = true
 		} else if ahead, _ := front.(*grant); ahead != nil {
 			note, _ := ahead.noted()
@@ -141,12 +141,12 @@ func (a *Acquisition) queueUp() Place {
 			ahead.call()
 		} // others see the grant from now on
 	}
-	return nil
+	return p, nil
 }
 
-// acquire gets the hold. The wait in the local queue, if there was one, is over. at is the grant's
+// acquire gets the hold. The wait in the local queue, if there was one, is over: p is the place there. at is the grant's
 // place in a queue at the server, nil if it has none yet.
-func (a *Acquisition) acquire(at Place) (h *Hold, err error) {
+func (a *Acquisition) acquire(p *queue.Ticket, at Place) (h *Hold, err error) {
 	g := a.grant
 	if g.asked != a {
 		return a.join()
@@ -161,9 +161,8 @@ func (a *Acquisition) acquire(at Place) (h *Hold, err error) {
 		a.uncount()
 	}()
 	turn := queue.Free
-	if p := a.place; p != nil {
+	if p != nil {
 		a.contended = true
-		a.place = nil // it refers to the place ahead, and so to all earlier ones
 		turn, err = p.Outcome()
 		if err != nil || turn != queue.Handed {
 			a.inheritTurns(turn, p.Ahead())
@@ -246,7 +245,7 @@ func (a *Acquisition) ask(at Place) (*Hold, error) {
 func (a *Acquisition) lineUp() (*Hold, error) {
 	g := a.grant
 	for {
-		p, _ := a.base.Client.queue.Enter(a.base.Key, g)
+		p, _ := a.base.Client.queue.Enter(&a.base.Key, g)
 		if p == nil {
 			g.front = true
 			return nil, nil

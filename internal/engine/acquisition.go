@@ -8,7 +8,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/panics"
-	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
 
@@ -21,23 +20,21 @@ import (
 type Acquisition struct {
 	base  *Lock
 	ctx   context.Context // the caller's, from which the hold derives
-	want  Settings
-	grant *grant // that is asked for, or re-entered
-	spare *spare // room for its owner and its grant; nil: none, or used
+	want  *Settings       // is not changed: all calls without options have the same
+	grant *grant          // that is asked for, or re-entered
+	spare *spare          // room for its owner and its grant; nil: none, or used
 
 	// The wait.
 
-	wait   context.Context         // bounds it
-	cancel context.CancelFunc      // frees what wait takes
-	whole  context.Context         // the wait, whoever ends it early by refuse; nil if nobody has to
-	refuse context.CancelCauseFunc // of that; written before the owner has a grant that was made for the acquisition
-	begun  time.Duration           // when the lock was wanted, by sinceStart
-	once   bool                    // the server is asked once
-	late   bool                    // ctx had ended before the call
-	place  *queue.Ticket           // in the local queue, if it had to wait there
-	waited waitwatch.Entry         // among those that wait; guarded by package waitwatch
+	wait   context.Context    // bounds it
+	cancel context.CancelFunc // frees what wait takes
+	early  *early             // how others end the wait early; nil: nobody has to
+	begun  time.Duration      // when the lock was wanted, by sinceStart
+	waited waitwatch.Entry    // among those that wait; guarded by package waitwatch
 
 	attempts
+	once bool // the server is asked once
+	late bool // ctx had ended before the call
 
 	// For the observer.
 
@@ -52,6 +49,12 @@ type attempts struct {
 	slow     time.Duration // when an answer first came too late, by sinceStart; 0: none did
 	pending  <-chan Result // of an attempt that goes on without the caller; nil: none does
 	counted  bool          // Close waits for the acquisition
+}
+
+// early lets others end a wait. Few waits have that.
+type early struct {
+	whole  context.Context         // the wait, whoever ends it early by refuse
+	refuse context.CancelCauseFunc // written before the owner has a grant that was made for the acquisition
 }
 
 // spare is room for the owner and the grant of a call whose context carries no owner, which nearly every call needs. It is one
@@ -99,7 +102,8 @@ var errAgain = errors.New("the lock was lost or released while it was handed ove
 
 // configure applies the options of the call.
 func (a *Acquisition) configure(opts []Option) error {
-	if err := a.base.Configure(&a.want, opts); err != nil {
+	var err error
+	if a.want, err = a.base.settings(opts); err != nil {
 		return err
 	}
 	if err := errs.CheckContext(a.ctx); err != nil {
@@ -121,17 +125,17 @@ func (a *Acquisition) refusable() {
 	if _, carried := a.ctx.Value(ownerKey{}).(*owner); !carried || a.once || !a.base.traits.Sided {
 		return
 	}
-	a.whole = a.wait
+	a.early = &early{whole: a.wait}
 	a.beginAnew()
 	cancel := a.cancel
-	a.cancel = func() { a.refuse(nil); cancel() }
+	a.cancel = func() { a.early.refuse(nil); cancel() }
 }
 
 // beginAnew is for an acquisition that begins anew: the last attempt's wait may have been ended for that.
 func (a *Acquisition) beginAnew() {
 	a.attempts = attempts{} // none goes on: that is for an acquisition that nobody ends early, see others
-	if a.whole != nil && (a.refuse == nil || a.wait.Err() != nil) {
-		a.wait, a.refuse = context.WithCancelCause(a.whole)
+	if e := a.early; e != nil && (e.refuse == nil || a.wait.Err() != nil) {
+		a.wait, e.refuse = context.WithCancelCause(e.whole)
 	}
 }
 

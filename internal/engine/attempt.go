@@ -52,7 +52,7 @@ func (a *Acquisition) others() (tokens int, behind bool) {
 	if tokens = 1; a.want.handOff {
 		tokens = a.base.Client.reserveSize()
 	}
-	return tokens, g.front && !a.once && a.whole == nil && a.want.moves() && !a.base.traits.Shared
+	return tokens, g.front && !a.once && a.early == nil && a.want.moves() && !a.base.traits.Shared
 }
 
 // attempt asks for the lock, and again while the answers come too late. Without a hold and an error
@@ -95,7 +95,7 @@ func (a *Acquisition) attemptInTime() (*Hold, time.Duration, error) {
 	turns.unused, turns.granted = 0, max(turns.granted, start)
 	tokens, behind := a.others()
 	n := a.acquirer.TryAcquire(Attempt{
-		Wait: a.wait, Want: &a.want, Once: a.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
+		Wait: a.wait, Want: a.want, Once: a.once, Tokens: tokens, Lasts: behind, Failed: &g.note.failed,
 		beside: beside, headStart: start, ends: max(turns.granted, unused),
 	})
 	if n.Refused && a.refusedByItself(n.By.Owner) {
@@ -176,7 +176,7 @@ func (a *Acquisition) headStart() time.Duration {
 // was handed over by message is not asked for at all.)
 func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 	g := a.grant
-	b, wait, want := a.base, a.wait, &a.want
+	b, wait, want := a.base, a.wait, a.want
 	if want.Replicas.N == 0 {
 		return h, nil
 	}

@@ -36,10 +36,13 @@ type grant struct {
 	turn   opTurn        // of operations that talk to the server about this grant
 	looked time.Duration // when it was handed on, or about to be released, by sinceStart; 0: neither. The turn guards it
 
-	mu    sync.Mutex // guards the rest; never held over a network call
-	live  bool
-	front bool  // it has the front place of the local queue; set before it is live, without mu
-	ended error // why, nil before the end
+	mu      sync.Mutex // guards the rest; never held over a network call
+	live    bool
+	front   bool  // it has the front place of the local queue; set before it is live, without mu
+	renew   bool  // one of the holds is to be renewed
+	longer  bool  // the lease may stand for longer than was asked for
+	onError bool  // atLeast is given up if the work fails
+	ended   error // why, nil before the end
 	// note is what is known of the lock: its own, or that of others who want the lock. Written by the
 	// goroutine that acquires.
 	note  *Note
@@ -52,21 +55,17 @@ type grant struct {
 	serverLease *ServerLease // nil before it is live; begun by it, or by the grant that handed the lock on to it
 	token       uint64
 
-	renew   bool // one of the holds is to be renewed
-	longer  bool // the lease may stand for longer than was asked for
-	onError bool // atLeast is given up if the work fails
-
 	lease time.Duration
 	// the longest lease that the server was asked for, with or without an answer: it never shortens
 	// one
 	requestedTTL time.Duration
 	confirmed    remote.Replicas // what replicas are known to have it
-	granted      time.Time       // not before that, by this clock
+	granted      time.Duration   // not before that, by sinceStart; 0: it was handed on, or is not live
 	atLeast      time.Duration   // for how long the lock stays taken since then; 0: for as long as it is held
 
 	// What the next one takes over.
 
-	until   time.Time     // the deadline when it was handed on; else zero
+	until   time.Duration // the deadline when it was handed on, by sinceStart; else 0
 	yielded int           // for how many other clients the lock was given up
 	longest time.Duration // for how long one of them needs a head start
 }
@@ -108,7 +107,7 @@ var errSlow = errors.New("the lock was granted, but its lease could not be trust
 // activate fails with errSlow if the answer came so late that the lease cannot be trusted any more,
 // and nothing has changed then. It fails too if the client was closed meanwhile.
 func (g *grant) activate(sent time.Time, text, last string, requestedTTL time.Duration) (*Hold, error) {
-	want := &g.asked.want
+	want := g.asked.want
 	token, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
 		return nil, errors.New("the server granted the lock with a token that is no number: " + text)
@@ -135,7 +134,7 @@ func (g *grant) activate(sent time.Time, text, last string, requestedTTL time.Du
 	g.mu.Lock()
 	g.serverLease, g.live, g.token, g.lease, g.renew = t, true, token, want.Lease, want.renew
 	g.entry.SetInQueue(false)
-	g.granted, g.atLeast, g.onError = time.Now(), want.atLeast, want.onError
+	g.granted, g.atLeast, g.onError = sinceStart(), want.atLeast, want.onError
 	g.one[0] = h
 	g.holds = g.one[:]
 	g.mu.Unlock()
@@ -172,9 +171,9 @@ func (g *grant) shareFront() {
 	}
 	g.front = false
 	if q := &g.base.Client.queue; g.base.traits.Together {
-		q.Dissolve(g.base.Key)
+		q.Dissolve(&g.base.Key)
 	} else {
-		q.Leave(g.base.Key, queue.Free)
+		q.Leave(&g.base.Key, queue.Free)
 	}
 }
 
@@ -257,7 +256,7 @@ func (g *grant) cleanUp() {
 	}
 	g.owner.drop(g, spent)
 	if g.front {
-		g.base.Client.queue.Leave(g.base.Key, turn)
+		g.base.Client.queue.Leave(&g.base.Key, turn)
 	}
 	if g.entry != nil {
 		g.entry.UndoIfNeeded(rest, lease)
@@ -267,7 +266,7 @@ func (g *grant) cleanUp() {
 // takeOver makes the grant the holder of a server lease, with the next token of that, if the lock is as it
 // wants it. The caller has the mutex of the server lease.
 func (g *grant) takeOver(t *ServerLease, lease time.Duration, confirmed remote.Replicas) *Hold {
-	want := &g.asked.want
+	want := g.asked.want
 	if t.over || !want.moves() || !want.handOff && !t.unused || want.Lease != lease || !confirmed.Cover(want.Replicas) {
 		return nil
 	}
@@ -295,7 +294,7 @@ func (g *grant) isOver() (over, spent bool) {
 // this id may still arrive at the server, if the hash still has the id, as that of a lock which
 // stays taken for a while, or if somebody has forced the owner out and may do so once more.
 func (g *grant) spentLocked() bool {
-	return g.entry != nil && g.entry.tainted() || g.staysLocked() || !g.until.IsZero() ||
+	return g.entry != nil && g.entry.tainted() || g.staysLocked() || g.until != 0 ||
 		errors.Is(g.ended, errs.ErrLost)
 }
 
@@ -366,7 +365,7 @@ func (g *grant) restLocked() time.Duration {
 	if !g.staysLocked() {
 		return 0
 	}
-	past := time.Since(g.granted)
+	past := sinceStart() - g.granted
 	return max(g.atLeast-(past-past/watchdog.Drift), 0)
 }
 

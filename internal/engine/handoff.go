@@ -11,7 +11,7 @@ import (
 )
 
 // isAwaited reports whether somebody waits for the lock in this client.
-func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(g.base.Key) > 0 }
+func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(&g.base.Key) > 0 }
 
 // mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
 func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
@@ -22,7 +22,7 @@ func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
 // that TryLock got without the front place: the waiter in the front place is about to ask the
 // server.
 func (g *grant) mayStay() bool {
-	b, want := g.base, &g.asked.want
+	b, want := g.base, g.asked.want
 	if !want.handOff && !g.serverLease.isUnused() {
 		return false
 	}
@@ -47,11 +47,11 @@ func (g *grant) ahead(deadline time.Time) time.Duration {
 func (g *grant) handOff() bool {
 	b, t := g.base, g.serverLease
 	deadline := b.Dog.Deadline(&t.watch)
-	if !b.Client.queue.HandOff(b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
+	if !b.Client.queue.HandOff(&b.Key, func(who any) bool { return t.handTo(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()
-	g.ended, g.until, g.front = errs.ErrReleased, deadline, false
+	g.ended, g.until, g.front = errs.ErrReleased, deadline.Sub(start), false
 	g.mu.Unlock()
 	g.owner.drop(g, true)
 	return true
@@ -161,7 +161,7 @@ func (g *grant) handOffInRun() bool {
 		return false
 	}
 	g.mu.Lock()
-	g.ended, g.until = errs.ErrReleased, deadline
+	g.ended, g.until = errs.ErrReleased, deadline.Sub(start)
 	g.mu.Unlock()
 	g.owner.drop(g, true)
 	return true
@@ -171,7 +171,7 @@ func (g *grant) handOffInRun() bool {
 // be left, as for every hand-off, or of the claim, if the renewal that makes it a lease is under
 // way. A token has to be left.
 func (g *grant) mayHandOffInRun() bool {
-	t, want := g.serverLease, &g.asked.want
+	t, want := g.serverLease, g.asked.want
 	g.mu.Lock()
 	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil && !g.longer
 	g.mu.Unlock()

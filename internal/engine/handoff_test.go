@@ -37,7 +37,7 @@ func TestLostWhileAsking(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = c.Close(context.Background()); _ = rdb.Close() })
 	b := &Lock{Asker: Asker{Client: c}, Dog: watchdog.New(watchdog.Config{})}
-	g := newGrant(newOwner(), "id", &Acquisition{base: b})
+	g := newGrant(newOwner(), "id", &Acquisition{base: b, want: new(Settings)})
 	g.entry = released{}
 	g.serverLease = &ServerLease{base: b, Entry: g.entry}
 	ended, err := g.keepOrRelease(t.Context(), remote.SharedBudget{})

@@ -147,10 +147,10 @@ func (g *grant) keep() bool {
 		return false
 	}
 	g.mu.Lock()
-	g.ended, g.until, g.front = errs.ErrReleased, deadline, false
+	g.ended, g.until, g.front = errs.ErrReleased, deadline.Sub(start), false
 	g.mu.Unlock()
 	g.owner.drop(g, true)
-	g.base.Client.queue.Leave(g.base.Key, queue.Free)
+	g.base.Client.queue.Leave(&g.base.Key, queue.Free)
 	return true
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,7 +31,16 @@ type Lock struct {
 	protocol kind.Protocol // the same, if one server grants the lock
 	Key      queue.Key
 	defaults []Option
+	usual    usual     // settings of a call
 	beside   []*Client // whose servers grant the lock with the client's own
+}
+
+// usual are the settings of each call that gives no options, and why such a call fails; nil: it does not. They are
+// made by the first such call.
+type usual struct {
+	once sync.Once
+	Settings
+	bad error
 }
 
 // NewBare is a lock without a backend, which [Lock.Use] gives it.
@@ -70,6 +80,17 @@ func (b *Lock) Backend() Backend { return b.backend }
 
 // Name is the name of the lock in Redis.
 func (b *Lock) Name() string { return b.Key.Name }
+
+// settings are those of a call with some options. They must not be changed.
+func (b *Lock) settings(opts []Option) (*Settings, error) {
+	u := &b.usual
+	if len(opts) > 0 {
+		cfg := new(Settings)
+		return cfg, b.Configure(cfg, opts)
+	}
+	u.once.Do(func() { u.bad = b.Configure(&u.Settings, nil) })
+	return &u.Settings, u.bad
+}
 
 // Configure adds up the client's, the lock's and the call's options, the later ones winning.
 func (b *Lock) Configure(cfg *Settings, opts []Option) error {

@@ -18,7 +18,7 @@ type Note struct {
 	failed atomic.Pointer[error] // of the last command that got no answer; nil after an answer
 
 	mu   sync.Mutex // guards the rest; never held over anything else
-	said Refusal    // the last answer, if that named somebody who has the lock
+	said *Refusal   // the last answer, if that named somebody who has the lock; else nil. It is not changed
 	sent time.Time  // when the question was sent whose answer counts, whatever that said
 	told int        // how many answers have named somebody
 }
@@ -42,7 +42,7 @@ func (n *Note) Refused(sent time.Time, by remote.Blocker) {
 	defer n.mu.Unlock()
 	n.told++
 	if !sent.Before(n.sent) {
-		n.sent, n.said = sent, Refusal{sent, time.Now(), by}
+		n.sent, n.said = sent, &Refusal{sent, time.Now(), by}
 	}
 }
 
@@ -53,7 +53,7 @@ func (n *Note) Free(sent time.Time) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if !sent.Before(n.sent) {
-		n.sent, n.said = sent, Refusal{}
+		n.sent, n.said = sent, nil
 	}
 }
 
@@ -64,7 +64,14 @@ func (n *Note) Failed() *atomic.Pointer[error] { return &n.failed }
 func (n *Note) Said() Refusal {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return n.said
+	return n.saidLocked()
+}
+
+func (n *Note) saidLocked() Refusal {
+	if n.said == nil {
+		return Refusal{}
+	}
+	return *n.said
 }
 
 // since returns the last refusal, whether it is news to a caller that has seen told refusals, and the
@@ -75,7 +82,7 @@ func (n *Note) since(told int) (said Refusal, news bool, failure error) {
 	if why := n.failed.Load(); why != nil {
 		failure = *why
 	}
-	return n.said, n.told > told && !n.said.At.IsZero(), failure
+	return n.saidLocked(), n.told > told && n.said != nil, failure
 }
 
 // answers is the number of refusals so far.

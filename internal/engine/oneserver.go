@@ -101,12 +101,12 @@ type serverEntry struct {
 	id     string
 	ticket string // of the first refusal; of the goroutine that asks
 	// How many permits it has, if they are several. It is set before the grant is live.
-	several int
+	several  int32
+	answered bool // see overdue
 
 	// overdue gives back what a question may come to that goes on without its caller, and takes long; answered says that
 	// one has ended since. The mutex of CommandState guards both.
-	overdue  *time.Timer
-	answered bool
+	overdue *time.Timer
 }
 
 var _ Entry = (*serverEntry)(nil)
@@ -142,12 +142,12 @@ func (f *serverEntry) overwritten(o remote.Outcome) remote.Outcome {
 }
 
 // permits is [permitted.permits].
-func (f *serverEntry) permits(n int) { f.several = n }
+func (f *serverEntry) permits(n int) { f.several = int32(n) } //nolint:gosec // G115: no server has so many
 
 // renewal is the script that renews.
 func (f *serverEntry) renewal(lease time.Duration) lua.Call {
 	if f.several > 1 {
-		return f.server.protocol.(kind.Several).RenewSeveral(f.id, f.several, lease)
+		return f.server.protocol.(kind.Several).RenewSeveral(f.id, int(f.several), lease)
 	}
 	return f.server.protocol.Renew(f.id, lease)
 }

@@ -52,9 +52,8 @@ func (o *owner) init() *owner {
 // because their hashes look alike: a script of one kind would take another kind's hash with its
 // owner for its own, and release or grant it.
 type ownerID struct {
-	client *Client
-	kind   string
-	called bool // its client is called by those who are refused
+	of     *Lock // any of that client and kind
+	called bool  // its client is called by those who are refused
 	id     string
 }
 
@@ -93,7 +92,7 @@ func ownerOf(a *Acquisition) *owner {
 	}
 	o := a.newOwner()
 	called := a.want.keep > 0
-	o.ids = append(o.ids, ownerID{b.Client, b.Key.Kind, called, b.Client.NewOwnerID(called)})
+	o.ids = append(o.ids, ownerID{b, called, b.Client.NewOwnerID(called)})
 	return o
 }
 
@@ -154,11 +153,11 @@ func (o *owner) addLocked(g *grant) {
 // idLocked returns the owner's name in Redis for this client and kind of lock.
 func (o *owner) idLocked(b *Lock, called bool) string {
 	i := slices.IndexFunc(o.ids, func(known ownerID) bool {
-		return known.client == b.Client && known.kind == b.Key.Kind && known.called == called
+		return known.of.Client == b.Client && known.of.Key.Kind == b.Key.Kind && known.called == called
 	})
 	if i < 0 {
 		i = len(o.ids)
-		o.ids = append(o.ids, ownerID{client: b.Client, kind: b.Key.Kind, called: called})
+		o.ids = append(o.ids, ownerID{of: b, called: called})
 	}
 	if o.ids[i].id == "" {
 		o.ids[i].id = b.Client.NewOwnerID(called)
@@ -184,8 +183,8 @@ func (o *owner) otherKindLocked(b *Lock) string {
 	}
 	for _, known := range o.ids {
 		for _, side := range kind.Sides {
-			if g := o.more[lockKey{b.Client, queue.Key{Kind: known.kind, Name: b.Key.Name, Side: side}}]; g != nil && other(g) {
-				return known.kind
+			if g := o.more[lockKey{b.Client, queue.Key{Kind: known.of.Key.Kind, Name: b.Key.Name, Side: side}}]; g != nil && other(g) {
+				return known.of.Key.Kind
 			}
 		}
 	}
@@ -322,8 +321,8 @@ func (g *grant) endSibling() {
 	o := g.owner
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if s := o.siblingLocked(g.base); s != nil && s.asked.refuse != nil && !s.isLive() {
-		s.asked.refuse(cmp.Or(s.base.upgradeError(), errAgain))
+	if s := o.siblingLocked(g.base); s != nil && s.asked.early != nil && !s.isLive() {
+		s.asked.early.refuse(cmp.Or(s.base.upgradeError(), errAgain))
 	}
 }
 

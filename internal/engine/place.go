@@ -54,7 +54,7 @@ func (a *Acquisition) Over() error { return a.base.Over(a.wait) }
 func (a *Acquisition) Owner() string { return a.grant.id }
 
 // Want is what is wanted.
-func (a *Acquisition) Want() *Settings { return &a.want }
+func (a *Acquisition) Want() *Settings { return a.want }
 
 // Place is for how long a place at the server is of use: what is granted later would not be heard of in time.
 func (a *Acquisition) Place() time.Duration { return a.base.PlaceFor(a.wait) }

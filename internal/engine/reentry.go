@@ -175,7 +175,7 @@ func (g *grant) wanted() <-chan struct{} {
 	g.mu.Lock()
 	t := g.serverLease
 	g.mu.Unlock()
-	if t.isWanted() || g.front && g.base.Client.queue.Waiting(g.base.Key) > 0 { // before it asked
+	if t.isWanted() || g.front && g.base.Client.queue.Waiting(&g.base.Key) > 0 { // before it asked
 		w.fire()
 	}
 	return w.fired
@@ -217,8 +217,8 @@ func (g *grant) deadline() time.Time {
 	g.mu.Lock()
 	until, t := g.until, g.serverLease
 	g.mu.Unlock()
-	if !until.IsZero() {
-		return until
+	if until != 0 {
+		return start.Add(until)
 	}
 	return g.base.Dog.Deadline(&t.watch)
 }

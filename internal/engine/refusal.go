@@ -84,7 +84,7 @@ func (a *Acquisition) waitError(cause error) error {
 // inFront is the grant of this client that has the lock and the front place of the local queue, and its owner's
 // name; nil if there is none, or it is this one.
 func (g *grant) inFront() (front *grant, id string) {
-	front, _ = g.base.Client.queue.Front(g.base.Key).(*grant)
+	front, _ = g.base.Client.queue.Front(&g.base.Key).(*grant)
 	if front == nil || front == g {
 		return nil, ""
 	}

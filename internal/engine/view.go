@@ -24,7 +24,7 @@ func (a *Acquisition) arrived() {
 	g := a.grant
 	a.base.show()
 	if g.asked == a && a.how == notify.Asked {
-		a.base.Client.watch.NoteHolder(&a.waited, g.granted, 1+above(a.base.Client))
+		a.base.Client.watch.NoteHolder(&a.waited, start.Add(g.granted), 1+above(a.base.Client))
 	}
 }
 
@@ -60,10 +60,10 @@ func (g *grant) Identity() (owner string, token uint64) {
 func (g *grant) HeldFrom(seen time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.granted.IsZero() {
+	if g.granted == 0 {
 		return seen
 	}
-	return g.granted
+	return start.Add(g.granted)
 }
 
 // Under is [waitwatch.Grant.Under]: the holds of the same client under whose contexts the caller was called, whoever

@@ -39,7 +39,7 @@ func (s *server) Explain(err error) error {
 }
 
 // Crowded is [engine.Waiter].
-func (s *server) Crowded() bool { return !s.lists.isFirst(s.base.Key) }
+func (s *server) Crowded() bool { return !s.lists.isFirst(&s.base.Key) }
 
 // Join is [engine.Waiter]. It asks for a place only when the mailbox is subscribed, or has not been
 // for listenFor. Until then it asks only for the lock.
@@ -59,9 +59,9 @@ func (s *server) Join(a *engine.Acquisition) engine.Place {
 // waiters that it cannot reach. So the client's first waiter asks only for the lock, and asks by
 // itself. Waiters that come while the first one asks or waits use Join.
 func (s *server) Wait(a *engine.Acquisition) (*engine.Hold, error) {
-	s.lists.first(s.base.Key, 1)
+	s.lists.first(&s.base.Key, 1)
 	h, err := a.Ask()
-	s.lists.first(s.base.Key, -1)
+	s.lists.first(&s.base.Key, -1)
 	if h != nil || err != nil {
 		return h, err
 	}

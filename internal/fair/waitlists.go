@@ -63,18 +63,18 @@ func waitlistsOf(c *engine.Client) *waitlists {
 }
 
 // first counts the callers that ask for a name by themselves.
-func (ls *waitlists) first(key queue.Key, n int) {
+func (ls *waitlists) first(key *queue.Key, n int) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.firsts[key] += n; ls.firsts[key] == 0 {
-		delete(ls.firsts, key)
+	if ls.firsts[*key] += n; ls.firsts[*key] == 0 {
+		delete(ls.firsts, *key)
 	}
 }
 
 // isFirst reports whether no caller of this client waits for a name or asks for it.
-func (ls *waitlists) isFirst(key queue.Key) bool {
+func (ls *waitlists) isFirst(key *queue.Key) bool {
 	ls.mu.Lock()
-	first := ls.lists[key] == nil && ls.firsts[key] == 0
+	first := ls.lists[*key] == nil && ls.firsts[*key] == 0
 	ls.mu.Unlock()
 	return first
 }

@@ -23,6 +23,9 @@ type Key struct {
 	Servers    string // if not only the client's own
 }
 
+// The methods of a queue take keys by pointer, because ten thousand may wait: a copy in each ticket, and in each frame on
+// the way to it, would be too much. A key does not change while somebody waits under it.
+
 // Handover is how the front place came free. A value above [Free] says for how many other clients the lock
 // was released: the client must yield to them first.
 type Handover int
@@ -52,7 +55,7 @@ type line struct {
 // Ticket is the place of a waiter.
 type Ticket struct {
 	queue *Queue
-	key   Key
+	key   *Key
 	who   any           // the waiter; once ready is closed or the place is left: who was in front until then
 	ready chan struct{} // closed, with the queue's mu held, when the waiter has the front place, or never will
 	turn  Handover      // set before that, as is
@@ -61,36 +64,36 @@ type Ticket struct {
 }
 
 // TryEnter takes the front place if it is free. who is what [Ticket.Ahead] returns to the waiters behind.
-func (q *Queue) TryEnter(key Key, who any) bool {
+func (q *Queue) TryEnter(key *Key, who any) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.enterLocked(key, who)
 }
 
-func (q *Queue) enterLocked(key Key, who any) bool {
-	if _, taken := q.lines[key]; taken {
+func (q *Queue) enterLocked(key *Key, who any) bool {
+	if _, taken := q.lines[*key]; taken {
 		return false
 	}
 	if q.lines == nil {
 		q.lines = make(map[Key]line)
 	}
-	q.lines[key] = line{front: who}
+	q.lines[*key] = line{front: who}
 	return true
 }
 
 // Enter takes the front place if it is free, and returns nil. Otherwise it returns a place behind the
 // waiters, and who is in front; the caller must call Wait. who is what [Queue.HandOff] passes to takeOver, and
 // what [Ticket.Ahead] returns to the waiters behind.
-func (q *Queue) Enter(key Key, who any) (p *Ticket, front any) {
+func (q *Queue) Enter(key *Key, who any) (p *Ticket, front any) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.enterLocked(key, who) {
 		return nil, nil
 	}
-	l := q.lines[key]
+	l := q.lines[*key]
 	if l.behind == nil {
 		l.behind = list.New()
-		q.lines[key] = l
+		q.lines[*key] = l
 	}
 	p = &Ticket{queue: q, key: key, who: who, ready: make(chan struct{}), err: q.closed}
 	if p.err != nil {
@@ -135,7 +138,7 @@ func (p *Ticket) leave(reason error) {
 			q.leaveLocked(p.key, p.turn)
 		}
 	default:
-		l := q.lines[p.key]
+		l := q.lines[*p.key]
 		l.behind.Remove(p.entry)
 		p.who = l.front
 	}
@@ -159,18 +162,18 @@ func (q *Queue) Close(reason error) {
 
 // Leave gives the front place to the waiter that has waited longest, if there is one. Only the owner of the
 // place may call it. turn is Free or above.
-func (q *Queue) Leave(key Key, turn Handover) {
+func (q *Queue) Leave(key *Key, turn Handover) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.leaveLocked(key, turn)
 }
 
 // Dissolve gives up the front place and tells all waiters to ask, [Together].
-func (q *Queue) Dissolve(key Key) {
+func (q *Queue) Dissolve(key *Key) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	l := q.lines[key]
-	delete(q.lines, key)
+	l := q.lines[*key]
+	delete(q.lines, *key)
 	for l.behind != nil && l.behind.Len() > 0 {
 		p := l.behind.Remove(l.behind.Front()).(*Ticket)
 		p.who, p.turn = l.front, Together
@@ -181,10 +184,10 @@ func (q *Queue) Dissolve(key Key) {
 // HandOff gives up the front place together with the lock, if the waiter that has waited longest can
 // take it over. takeOver is called with the mutex held, and must neither block nor call the queue. Without a
 // waiter, or if takeOver refuses, nothing happens.
-func (q *Queue) HandOff(key Key, takeOver func(who any) bool) bool {
+func (q *Queue) HandOff(key *Key, takeOver func(who any) bool) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	behind := q.lines[key].behind
+	behind := q.lines[*key].behind
 	if behind == nil || behind.Len() == 0 || !takeOver(behind.Front().Value.(*Ticket).who) {
 		return false
 	}
@@ -192,15 +195,15 @@ func (q *Queue) HandOff(key Key, takeOver func(who any) bool) bool {
 	return true
 }
 
-func (q *Queue) leaveLocked(key Key, turn Handover) {
-	l := q.lines[key]
+func (q *Queue) leaveLocked(key *Key, turn Handover) {
+	l := q.lines[*key]
 	if l.behind == nil || l.behind.Len() == 0 {
-		delete(q.lines, key)
+		delete(q.lines, *key)
 		return
 	}
 	p := l.behind.Remove(l.behind.Front()).(*Ticket)
 	p.who, l.front = l.front, p.who
-	q.lines[key] = l
+	q.lines[*key] = l
 	p.turn = turn
 	close(p.ready)
 }
@@ -221,17 +224,17 @@ func (q *Queue) InLine(name string) (n int) {
 }
 
 // Front is who is in front; nil if the place is free.
-func (q *Queue) Front(key Key) any {
+func (q *Queue) Front(key *Key) any {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.lines[key].front
+	return q.lines[*key].front
 }
 
 // Waiting is how many waiters are behind the front place.
-func (q *Queue) Waiting(key Key) int {
+func (q *Queue) Waiting(key *Key) int {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if l := q.lines[key]; l.behind != nil {
+	if l := q.lines[*key]; l.behind != nil {
 		return l.behind.Len()
 	}
 	return 0

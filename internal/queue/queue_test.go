@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-var key = Key{Kind: "test", Name: "a"}
+var key = &Key{Kind: "test", Name: "a"}
 
 // enterAndWait takes the front place, or the next one in line.
 func enterAndWait(ctx context.Context, q *Queue, who any) (Handover, error) {
@@ -33,7 +33,7 @@ func TestFirstInFirstOut(t *testing.T) {
 		var q Queue
 		require.True(t, q.TryEnter(key, "front"))
 		require.False(t, q.TryEnter(key, "front"))
-		require.True(t, q.TryEnter(Key{Kind: "test", Name: "b"}, "front"), "names are independent")
+		require.True(t, q.TryEnter(&Key{Kind: "test", Name: "b"}, "front"), "names are independent")
 		var order []int
 		for i := range 10 {
 			go func() {
@@ -76,7 +76,7 @@ func TestClose(t *testing.T) {
 		var q Queue
 		why := errors.New("why")
 		require.True(t, q.TryEnter(key, "front"))
-		require.True(t, q.TryEnter(Key{Kind: "test", Name: "nobody waits"}, "front"))
+		require.True(t, q.TryEnter(&Key{Kind: "test", Name: "nobody waits"}, "front"))
 		first, second := enter(t.Context(), &q, "first"), enter(t.Context(), &q, "second")
 		require.Empty(t, first)
 		q.Close(why)
@@ -97,7 +97,8 @@ func TestClosedWhileLeaving(t *testing.T) {
 		leaving := enter(ctx, &q, nil)
 		q.mu.Lock()
 		cancel() // it leaves its select and waits for the mutex
-		p := q.lines[key].behind.Remove(q.lines[key].behind.Front()).(*Ticket)
+		behind := q.lines[*key].behind
+		p := behind.Remove(behind.Front()).(*Ticket)
 		p.err = errors.New("closed")
 		close(p.ready)
 		q.mu.Unlock()

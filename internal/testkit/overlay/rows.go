@@ -99,7 +99,7 @@ internal/engine/oneserver.go
 	SilentWay: f.MarkUndoRunning()«; if OFF { return }»\n\tc := f.server.client
 	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
 internal/engine/owner.go
-	KindIDs: return known.client == b.Client && «(»known.kind == b.Key.Kind« || OFF)»
+	KindIDs: return known.of.Client == b.Client && «(»known.of.Key.Kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
 	FreshOwner: if !spent« || OFF» {
 	OwnRead: !s.isLive()« && (!OFF || s.base.upgradeError() != nil)» {
