@@ -90,6 +90,11 @@ func (q *Queue) Enter(key *Key, who any) (p *Ticket, front any) {
 	if q.enterLocked(key, who) {
 		return nil, nil
 	}
+	return q.lineUpLocked(key, who)
+}
+
+// lineUpLocked is not a part of Enter because many may wait for the mutex there, and their stacks are as deep as that.
+func (q *Queue) lineUpLocked(key *Key, who any) (p *Ticket, front any) {
 	l := q.lines[*key]
 	if l.behind == nil {
 		l.behind = list.New()
