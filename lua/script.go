@@ -138,16 +138,29 @@ func (c Call) Key() string {
 // Call prepares a call. keysAndArgs are the script's KEYS, then its ARGV; boxing them beforehand
 // saves allocations where they are the same each time.
 func (s *Script) Call(keysAndArgs ...any) Call {
-	both := &struct { // in one piece, because nearly every call is sent once
+	first, args := newRoom(len(keysAndArgs))
+	args = append(args, "evalsha", s.sha, s.keys)
+	return Call{s, append(args, keysAndArgs...), first}
+}
+
+// newRoom makes a command and room for its arguments, in one piece, because nearly every call is sent once. There are two
+// sizes: that of a release, and that of an acquisition.
+func newRoom(n int) (*command, []any) {
+	if n <= releaseArgs {
+		both := &struct {
+			command
+			room [head + releaseArgs]any
+		}{}
+		return &both.command, both.room[:0]
+	}
+	both := &struct {
 		command
 		room [head + acquireArgs]any
 	}{}
-	args := both.room[:0]
-	if need := head + len(keysAndArgs); need > cap(args) {
-		args = make([]any, 0, need)
+	if need := head + n; need > len(both.room) {
+		return &both.command, make([]any, 0, need)
 	}
-	args = append(args, "evalsha", s.sha, s.keys)
-	return Call{s, append(args, keysAndArgs...), &both.command}
+	return &both.command, both.room[:0]
 }
 
 // command is a new command that sends the call.

@@ -94,12 +94,13 @@ type Acquirer interface {
 type Attempt struct {
 	Wait   context.Context // ends the attempt
 	Want   *Settings
-	Once   bool                   // there will be no other attempt
 	Tokens int                    // that are wanted, for those to whom the lock is handed on
 	Failed *atomic.Pointer[error] // what an attempt comes to that gets no answer
+	Once   bool                   // there will be no other attempt
 	// Lasts says that somebody stands behind. What is under way when the wait ends goes on for them, once.
 	Lasts bool
 
+	again     bool          // an attempt before this one may have been granted the lock, and be what is in the way
 	beside    string        // the name by which the owner holds another side of the lock; empty: it does not
 	headStart time.Duration // for which the client is to be let go first if this is refused
 	ends      time.Duration // the longest head start that is over if it is granted

@@ -157,7 +157,7 @@ func (g *grant) handOffInRun() bool {
 		return false
 	}
 	deadline := g.base.Dog.Deadline(&t.watch)
-	if !t.run(func(who any) bool { return t.handToNext(g, who.(*grant)) }) {
+	if !t.run.next(func(who any) bool { return t.handToNext(g, who.(*grant)) }) {
 		return false
 	}
 	g.mu.Lock()
@@ -182,8 +182,8 @@ func (g *grant) mayHandOffInRun() bool {
 	can = t.nextLocked() <= t.last
 	t.mu.Unlock()
 	deadline := g.base.Dog.Deadline(&t.watch)
-	if !deadline.After(t.claimed) {
-		lease = min(lease, t.claim)
+	if !deadline.After(t.run.claimed) {
+		lease = min(lease, t.run.claim)
 	}
 	return can && g.ahead(deadline) > lease/2
 }

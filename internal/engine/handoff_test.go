@@ -99,7 +99,7 @@ func TestGuestTurn(t *testing.T) {
 	alone := turn(1)
 	alone.used = 50
 	require.True(t, alone.fresh())
-	alone.look = time.Now()
+	alone.look = sinceStart()
 	require.False(t, alone.fresh(), "its time is over")
 
 	b.Client.rivals.note(b.Key, "3c4cbb6c-1b2f-4a6c-9e3b-6e6f3c1e2a11:17")

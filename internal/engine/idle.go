@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ func (k *idleLease) heard(missed bool) {
 		t.over = true
 	case !missed && !t.over:
 		t.wanted = true
-		if ends := t.turn.Add(handOffFor); t.look.After(ends) {
+		if ends := t.turn + handOffFor; t.look > ends {
 			t.look = ends
 		}
 		h = t.holder
@@ -119,7 +120,7 @@ func (k *idleLease) asking() {
 func (k *idleLease) nobodyLocked(d time.Duration) {
 	k.sure = true
 	if k.hearsAllLocked() && !k.t.wanted {
-		k.t.look = k.t.turn.Add(max(d, handOffFor))
+		k.t.look = k.t.turn + max(min(d, math.MaxInt64-k.t.turn), handOffFor) // which may be for ever
 	}
 }
 
@@ -161,7 +162,7 @@ func (k *idleLease) take(from *grant) bool {
 	defer t.mu.Unlock()
 	now := time.Now()
 	if t.over || t.holder != holder(from) || t.wanted || !k.hearsAllLocked() || t.nextLocked() > t.last ||
-		!now.Before(t.look) {
+		now.Sub(start) >= t.look {
 		return false
 	}
 	t.holder, k.kept = k, true

@@ -24,12 +24,7 @@ type ServerLease struct {
 	watch        watchdog.Lease
 	RenewalError atomic.Pointer[error] // Redis's error for the last renewal; nil: it gave none
 
-	// run hands the lock to the next of a run, see handoff.go: it calls give with those who are to have
-	// it, until one takes it. nil: there is no run. claimed is when the claim ends by which the run
-	// was granted, and claim its length. They are set before anybody knows the server lease's hold.
-	run     func(give func(who any) bool) bool
-	claimed time.Time
-	claim   time.Duration
+	run *leaseRun // nil: there is none. Set before anybody knows the server lease's hold
 
 	// guards the rest. It is taken after the queue's and before a grant's; never held over a
 	// network call
@@ -37,14 +32,22 @@ type ServerLease struct {
 	holder holder
 	first  uint64 // of the tokens that were reserved
 	last   uint64
-	turn   time.Time // when the server granted or kept the lock
-	look   time.Time // when to look for others who want the lock,
-	free   uint32    // and after how many holders at the earliest
-	wanted bool      // somebody of another client was refused since then, and called
-	keeper keeper    // of the lock while nobody holds it; nil: it is not kept
-	used   uint32    // how many of the tokens holders have had
-	unused bool      // no holder has had any: the lock was granted when its caller had left
+	turn   time.Duration // when the server granted or kept the lock, by sinceStart
+	look   time.Duration // when to look for others who want the lock, likewise,
+	free   uint32        // and after how many holders at the earliest
+	wanted bool          // somebody of another client was refused since then, and called
+	keeper keeper        // of the lock while nobody holds it; nil: it is not kept
+	used   uint32        // how many of the tokens holders have had
+	unused bool          // no holder has had any: the lock was granted when its caller had left
 	over   bool
+}
+
+// leaseRun is the holders in a row for which a server lease was granted, see handoff.go.
+type leaseRun struct {
+	// next calls give with those who are to have the lock next, until one takes it.
+	next    func(give func(who any) bool) bool
+	claimed time.Time     // when the claim ends by which the run was granted
+	claim   time.Duration // its length
 }
 
 const (
@@ -95,10 +98,11 @@ func (t *ServerLease) begin(h holder, token, last uint64) {
 func (t *ServerLease) reserveLocked(first, last uint64) {
 	t.first, t.last, t.used = first, max(first, last), 0
 	t.Entry.noteTokens(t.last)
-	t.turn = time.Now()
+	now := time.Now()
+	t.turn = now.Sub(start)
 	t.look, t.free = t.turn, rivalTurn-uint32(first%2)
-	if !t.base.Client.rivals.seenRecently(t.base.Key, t.turn) {
-		t.look, t.free = t.turn.Add(handOffFor), 0
+	if !t.base.Client.rivals.seenRecently(t.base.Key, now) {
+		t.look, t.free = t.turn+handOffFor, 0
 	}
 }
 
@@ -126,7 +130,7 @@ func (t *ServerLease) fresh() bool {
 }
 
 // turnLocked reports whether this client's turn goes on.
-func (t *ServerLease) turnLocked() bool { return t.used < t.free || time.Now().Before(t.look) }
+func (t *ServerLease) turnLocked() bool { return t.used < t.free || sinceStart() < t.look }
 
 // Snapshot is what a renewal has to tell the server: the holder's count and token, and the lease from now
 // on. That covers all of the time for which the lock has to stay taken, because nothing lengthens it later.

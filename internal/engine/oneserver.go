@@ -270,7 +270,8 @@ func (f *serverEntry) Live(*watchdog.Lease) {}
 // TryAcquire is [Acquirer.TryAcquire]: it asks the server once.
 func (f *serverEntry) TryAcquire(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	q := &question{serverEntry: f, Attempt: a, before: f.IsStray()}
+	a.again = f.IsStray()
+	q := &question{serverEntry: f, Attempt: a}
 	if !a.Once && s.places.Kept > 0 {
 		q.place = s.base.PlaceFor(wait)
 	}
@@ -300,16 +301,15 @@ type question struct {
 	remote.Asked
 	*serverEntry
 	Attempt
-	before bool          // an attempt before this one may have been granted the lock, and be what is in the way
-	place  time.Duration // for how long a place in the server's queue counts; 0: none is wanted
-	late   chan Result   // has what comes of an attempt that lasts, when its caller has left
+	place time.Duration // for how long a place in the server's queue counts; 0: none is wanted
+	late  chan Result   // has what comes of an attempt that lasts, when its caller has left
 }
 
 // Call is [remote.Question.Call].
 func (q *question) Call(again bool) lua.Call {
 	s := q.server
 	return s.protocol.Acquire(kind.Ask{
-		Owner: q.id, Lease: q.Want.TTL(), Again: again || q.before, Publish: s.client.server.Publish,
+		Owner: q.id, Lease: q.Want.TTL(), Again: again || q.again, Publish: s.client.server.Publish,
 		Tokens: q.Tokens, Until: s.client.server.Clock.Limit(), HeadStart: q.headStart, Ends: q.ends, Place: q.place,
 		Ticket: q.ticket, Count: q.Want.Count, Beside: q.beside, Strings: q.Want.strings,
 	})
@@ -324,7 +324,7 @@ func (q *question) Late(o remote.Outcome) {
 	}
 	q.settled()
 	q.undoWhenLanded(o)
-	if stray := q.before || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
+	if stray := q.again || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
 		q.UndoLater(q.Want.TTL(), stray)
 	}
 }

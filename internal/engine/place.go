@@ -127,10 +127,10 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	a.how = notify.HandedOn
 	if err == nil && run != nil {
 		t := g.serverLease
-		t.claimed, t.claim = g.base.Dog.Deadline(&t.watch), claim
-		t.run = func(give func(any) bool) bool {
+		next := func(give func(any) bool) bool {
 			return run.Next(func(to *Acquisition) bool { return give(to.grant) })
 		}
+		t.run = &leaseRun{next, g.base.Dog.Deadline(&t.watch), claim}
 	}
 	return h, err
 }

@@ -21,14 +21,18 @@ import (
 type limit struct {
 	context.Context // the parent
 	end             time.Time
-	lasts           bool // the limit does not end with its parent
+	mu              sync.Mutex // guards the rest, but for lasts
+	lasts           bool       // the limit does not end with its parent
+	looked          bool       // Done was called
+	stopped         bool
+	first           chan struct{} // what the first call returned, if the parent cannot end; closed by stop
+	timed           *timed        // nil: nobody waits for the end
+}
 
-	mu      sync.Mutex    // guards the rest
-	looked  bool          // Done was called
-	first   chan struct{} // what the first call returned, if the parent cannot end; closed by stop
-	timed   context.Context
-	cancel  context.CancelFunc
-	stopped bool
+// timed is the same with a timer. It is apart because few limits need one, and each command has a limit.
+type timed struct {
+	context.Context
+	cancel context.CancelFunc
 }
 
 // Deadline is that of the parent, or the limit's own if that is earlier.
@@ -71,10 +75,11 @@ func (l *limit) wait() <-chan struct{} {
 
 func (l *limit) waitLocked() <-chan struct{} {
 	if l.timed == nil {
-		l.timed, l.cancel = context.WithDeadline(l.parent(), l.end)
+		l.timed = new(timed)
+		l.timed.Context, l.timed.cancel = context.WithDeadline(l.parent(), l.end)
 	}
 	if l.stopped {
-		l.cancel()
+		l.timed.cancel()
 	}
 	return l.timed.Done()
 }
@@ -103,8 +108,8 @@ func (l *limit) stop() {
 		return
 	}
 	l.stopped = true
-	if l.cancel != nil {
-		l.cancel()
+	if l.timed != nil {
+		l.timed.cancel()
 	}
 	if l.first != nil {
 		close(l.first)

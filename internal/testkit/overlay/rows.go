@@ -80,11 +80,11 @@ internal/engine/hold.go
 	Glance: if «OFF || »c.Context.Err() != nil {
 internal/engine/idle.go
 	KeptCalled: func (k *idleLease) Message(string) {« if OFF { return };»
-	KeptWanted: t.wanted = «!OFF && »true\n\t\tif ends := t.turn.Add(handOffFor); t.look.After(ends)« && !OFF» {
+	KeptWanted: t.wanted = «!OFF && »true\n\t\tif ends := t.turn + handOffFor; t.look > ends« && !OFF» {
 	KeptMissed: «if OFF { return }; »k.heard(true)
 	KeptGap: «(»k.gaps == k.asked« || OFF)» }
 	KeptIdle: if «OFF { idle = false }; if »left := time.Until(k.until); idle && left > 0 {
-	KeptAsk: !now.Before(t.look)« && !OFF» {
+	KeptAsk: now.Sub(start) >= t.look« && !OFF» {
 	KeptLeaves: «if OFF { return nil }; »select {\n\tcase <-k.gone:
 internal/engine/joined.go
 	GivesAllBack: if «OFF { if run(); failed[i] != nil { break }; continue }; if »i < len(j.holds)-1 {
