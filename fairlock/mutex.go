@@ -73,7 +73,7 @@
 // 10 ms away had 127 places in half of the samples. On a busy machine they had more than 200 in a
 // tenth of them.
 //
-// A waiting goroutine costs about 6 KiB, its stack included, however many wait. A few goroutines of
+// A waiting goroutine costs about 5 KiB, its stack included, however many wait. A few goroutines of
 // the client ask the server for all of them. (A client's first waiter for a name asks by itself,
 // and keeps the larger stack that this takes.)
 package fairlock
@@ -198,6 +198,10 @@ func (m *Mutex) check(op string) error {
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
+//
+// It is not inlined, because its variables would be on the stack of every waiter, which then would not fit into 2 KiB.
+//
+//go:noinline
 func (m *Mutex) fail(op string, err error) error {
 	if err == nil {
 		return nil

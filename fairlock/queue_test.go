@@ -259,7 +259,7 @@ func used() (heap, stack uint64) {
 // TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap. So it asks the server
 // nothing itself, see sender.go. The control: goroutines that are parked where one that asks is, some KiB deep, are seen.
 func TestWaitingCosts(t *testing.T) {
-	const n = 2500
+	const n = 10000
 	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {
 		t.Run(name, func(t *testing.T) {
 			srv := redistest.Start(t)
@@ -268,7 +268,7 @@ func TestWaitingCosts(t *testing.T) {
 				ctx = t.Context()
 			}
 			least := uint64(math.MaxUint64)
-			for range 3 { // what else the process does meanwhile can only add to it
+			for range 5 { // what else the process does meanwhile can only add to it
 				heap, stack := used()
 				leave := crowd(t, srv, n, ctx)
 				h, s := used()

@@ -171,6 +171,10 @@ func (m *Mutex) check(op string) error {
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
+//
+// It is not inlined, because its variables would be on the stack of every waiter, which then would not fit into 2 KiB.
+//
+//go:noinline
 func (m *Mutex) fail(op string, err error) error {
 	if err == nil {
 		return nil
