@@ -2,8 +2,6 @@ package fairlock_test
 
 import (
 	"context"
-	"math"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -245,62 +243,14 @@ func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (le
 	}
 }
 
-// used is what the process has in use when all garbage is gone, and stacks have shrunk, each by half at a time.
-func used() (heap, stack uint64) {
-	var m runtime.MemStats
-	for before := uint64(math.MaxUint64); ; before = m.HeapInuse + m.StackInuse {
-		runtime.GC()
-		if runtime.ReadMemStats(&m); m.HeapInuse+m.StackInuse > before-before/100 {
-			return m.HeapInuse, m.StackInuse
-		}
-	}
-}
-
 // TestWaitingCosts: a goroutine that waits is parked on a small stack, and has little on the heap. So it asks the server
-// nothing itself, see sender.go. The control: goroutines that are parked where one that asks is, some KiB deep, are seen.
+// nothing itself, see sender.go.
 func TestWaitingCosts(t *testing.T) {
 	const n = 10000
-	for name, cancellable := range map[string]bool{"background": false, "cancellable": true} {
+	for name, ctx := range map[string]context.Context{"background": context.Background(), "cancellable": t.Context()} {
 		t.Run(name, func(t *testing.T) {
 			srv := redistest.Start(t)
-			ctx := context.Background()
-			if cancellable {
-				ctx = t.Context()
-			}
-			least := uint64(math.MaxUint64)
-			for range 5 { // what else the process does meanwhile can only add to it
-				heap, stack := used()
-				leave := crowd(t, srv, n, ctx)
-				h, s := used()
-				leave()
-				t.Logf("%d bytes on the heap and %d of stack", (h-heap)/n, (s-stack)/n)
-				if least = min(least, (h+s-heap-stack)/n); least < waiterBudget {
-					return
-				}
-			}
-			require.Less(t, least, waiterBudget)
+			kindtest.WaitersCost(t, n, waiterBudget, func() (leave func()) { return crowd(t, srv, n, ctx) })
 		})
 	}
-	t.Run("control", func(t *testing.T) {
-		heap, stack := used()
-		end := make(chan struct{})
-		var started, group sync.WaitGroup
-		for range n {
-			started.Add(1)
-			group.Go(func() { parkDeep(&started, end) })
-		}
-		started.Wait()
-		h, s := used()
-		close(end)
-		group.Wait()
-		require.Greater(t, (h+s-heap-stack)/n, waiterBudget)
-	})
-}
-
-// parkDeep has a frame of 4 KiB.
-func parkDeep(started *sync.WaitGroup, end chan struct{}) {
-	var room [4096]byte
-	started.Done()
-	<-end
-	runtime.KeepAlive(room[:])
 }

@@ -4,11 +4,13 @@ import (
 	"context"
 	"math"
 	"runtime"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -49,4 +51,25 @@ func TestFreePairAllocates(t *testing.T) {
 	more, larger := pair(holdfast.Wait(patience))
 	require.Greater(t, more, allocs)
 	require.Greater(t, larger, size)
+}
+
+// TestWaitingCosts: a goroutine that waits behind another of its client is parked on a small stack, and has little on the heap.
+func TestWaitingCosts(t *testing.T) {
+	const n = 10000
+	kindtest.WaitersCost(t, n, waiterBudget, func() (leave func()) {
+		m := rlock.New(newClient(t, redistest.Shared(t).Client(t), nil), uniqueName(t))
+		h := lock(t, m)
+		ctx, end := context.WithCancel(t.Context())
+		before := queued()
+		var group sync.WaitGroup
+		for range n {
+			group.Go(func() { _, _ = m.Lock(ctx) })
+		}
+		eventually(t, "all wait", func() bool { return queued() == before+n })
+		return func() {
+			end()
+			group.Wait()
+			unlock(t, h)
+		}
+	})
 }

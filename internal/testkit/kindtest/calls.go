@@ -1,12 +1,12 @@
 package kindtest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -415,8 +415,12 @@ func Strike(t *testing.T, proxy *faultproxy.Proxy, s script, fault faultproxy.Ac
 
 // Goroutines is how many of the process have a function with this in its name on their stacks.
 func Goroutines(function string) int {
-	stacks := make([]byte, 8<<20)
-	return strings.Count(string(stacks[:runtime.Stack(stacks, true)]), function)
+	for size := 8 << 20; ; size *= 2 {
+		stacks := make([]byte, size)
+		if n := runtime.Stack(stacks, true); n < size {
+			return bytes.Count(stacks[:n], []byte(function))
+		}
+	}
 }
 
 // State is what a lock of any kind says of itself.
