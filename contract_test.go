@@ -80,6 +80,7 @@ var (
 	_ = [1]struct{}{}[holdfast.DefaultRetryBudget-engine.DefaultRetryBudget]
 	_ = [1]struct{}{}[holdfast.DefaultLinger-engine.DefaultLinger]
 	_ = [1]struct{}{}[holdfast.DefaultLongWait-engine.DefaultLongWait]
+	_ = map[bool]bool{false: true, holdfast.NoLabel == engine.NoLabel: true} // a constant key twice does not compile
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

@@ -116,7 +116,7 @@ func (s *Server) stranger() *process {
 		return mortal{c, &p.gone}, err
 	}
 	rdb := redis.NewClient(o)
-	c, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
+	c, err := holdfast.New(rdb, &holdfast.Options{Logger: silent, Label: holdfast.NoLabel})
 	if err != nil {
 		_ = rdb.Close()
 		s.tb.Fatal("holdfasttest: ", err)

@@ -140,7 +140,8 @@ var silent = slog.New(slog.DiscardHandler)
 // Client makes a client that locks on this server, as a process of its own does. A test makes one
 // for each process that it plays. Nil options mean the defaults. The client is closed at the end of
 // the test. Bad options fail the test. A client without a Logger is silent, because the test itself
-// causes what it would log.
+// causes what it would log. A client without a Label has none, because the default one differs in
+// each run.
 func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	s.tb.Helper()
 	if s.wires.isStray() {
@@ -152,6 +153,9 @@ func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	}
 	if o.Logger == nil {
 		o.Logger = silent
+	}
+	if o.Label == "" {
+		o.Label = holdfast.NoLabel
 	}
 	o.Observer = holdfast.JoinObservers(s.watch.observer(), o.Observer)
 	rdb := redis.NewClient(s.RedisOptions())

@@ -1,8 +1,10 @@
 package integration_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"os"
 	"slices"
@@ -130,6 +132,33 @@ func TestLabelWithTheRule(t *testing.T) {
 			return strings.HasPrefix(object, "holdfast_client:{") || object == "key"
 		}), "control: the label was refused")
 		require.ErrorIs(t, srv.Client(t).Get(ctx, "holdfast_client:{"+c.ID()+"}").Err(), redis.Nil)
+	})
+}
+
+// TestDefaultLabelDenied: a user with the rule for locks alone has locks without warnings, and a client of it asks for its
+// label once. Without a label it asks for nothing.
+func TestDefaultLabelDenied(t *testing.T) {
+	onOutermost(t, func(t *testing.T, p redistest.Program) {
+		srv := redistest.Start(t, redistest.Exec(p.Path))
+		for _, label := range []string{"", holdfast.NoLabel} {
+			var log bytes.Buffer
+			c, err := holdfast.New(as(t, srv, "limited", aclRule(srv, false)),
+				&holdfast.Options{Label: label, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
+			require.NoError(t, err)
+			for range 3 {
+				require.NoError(t, mustLock(t, rlock.New(c, "orders:1")).Unlock(t.Context()))
+			}
+			require.NoError(t, c.Close(t.Context()))
+			require.NotContains(t, log.String(), "level=WARN")
+			if denied := refused(t, srv); label == "" {
+				require.Len(t, denied, 1)
+				require.Contains(t, log.String(), "level=DEBUG msg=\"the label of this client could not be written")
+			} else {
+				require.Empty(t, denied)
+				require.Empty(t, log.String())
+			}
+			srv.Command(t, "ACL", "LOG", "RESET")
+		}
 	})
 }
 

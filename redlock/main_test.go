@@ -91,7 +91,7 @@ func (l *lab) patient(opts *holdfast.Options, read time.Duration) *process {
 	p := &process{timeout: min(3*time.Second, lease/4)} // the default is too short for a busy machine
 	for _, m := range l.masters {
 		rdb, proxy := kindtest.Behind(l.T, m.Addr(), read)
-		c, err := holdfast.New(rdb, opts)
+		c, err := holdfast.New(rdb, kindtest.Unlabelled(opts))
 		require.NoError(l, err)
 		p.proxies, p.rdbs, p.clients = append(p.proxies, proxy), append(p.rdbs, rdb), append(p.clients, c)
 	}

@@ -112,7 +112,7 @@ func TestAnotherKindOfTheName(t *testing.T) {
 func TestLabelAtEachMaster(t *testing.T) {
 	t.Parallel()
 	l := newLab(t, 3)
-	p, nobody := l.process(&holdfast.Options{Label: "who"}), l.process(nil)
+	p, nobody := l.process(&holdfast.Options{Label: "who"}), l.process(&holdfast.Options{Label: holdfast.NoLabel})
 	for _, holder := range []*process{p, nobody} {
 		h := lock(t, holder.mutex("a"))
 		if holder == p {

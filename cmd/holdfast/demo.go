@@ -113,7 +113,7 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 
 // onServer runs the demo on a server that answers.
 func onServer(ctx context.Context, srv *server, rdb redis.UniversalClient, scr *screen) error {
-	client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent})
+	client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent, Label: holdfast.NoLabel})
 	if err != nil {
 		return failure{exitHoldfast, err}
 	}

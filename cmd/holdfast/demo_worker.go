@@ -168,7 +168,7 @@ func (w *worker) start(q Request) error {
 		if err != nil {
 			return err
 		}
-		client, err := holdfast.New(rdb, &holdfast.Options{Lease: q.Lease, Logger: silent})
+		client, err := holdfast.New(rdb, &holdfast.Options{Lease: q.Lease, Logger: silent, Label: holdfast.NoLabel}) // a worker that is killed could not delete its label
 		if err != nil {
 			return errors.Join(err, rdb.Close())
 		}

@@ -6,10 +6,7 @@ import (
 	osuser "os/user"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -144,19 +141,7 @@ func ownLabel(command string) string {
 		who = u.Username
 	}
 	host, _ := os.Hostname()
-	text := fmt.Sprintf("%s@%s[%d] %s", who, host, os.Getpid(), filepath.Base(command))
-	for !keys.IsLabel(text) {
-		if len(text) > keys.MaxLabel {
-			text = text[:keys.MaxLabel]
-		}
-		text = strings.Map(func(r rune) rune {
-			if r == utf8.RuneError || !unicode.IsPrint(r) {
-				return -1
-			}
-			return r
-		}, text)
-	}
-	return text
+	return keys.CleanLabel(fmt.Sprintf("%s@%s[%d] %s", who, host, os.Getpid(), filepath.Base(command)))
 }
 
 // guardCommand is for holdfast itself, which runs it beside the command.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -61,7 +62,7 @@ func run(c runConfig, stderr io.Writer) (err error) {
 	defer closeAll(r.rdbs)
 	defer r.goodbye() // of those that there are by then
 	for _, rdb := range r.rdbs {
-		client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent, Label: c.label})
+		client, err := holdfast.New(rdb, &holdfast.Options{Logger: silent, Label: cmp.Or(c.label, holdfast.NoLabel)})
 		if err != nil {
 			return failure{exitHoldfast, err}
 		}

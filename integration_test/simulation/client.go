@@ -46,7 +46,8 @@ func (w *World) live(ctx, storm, life context.Context, crash bool) {
 	rdb := w.connect(n)
 	log := slog.New(&slowLog{world: w, life: life, rng: newSource(w.Seed, 'l', uint64(number))})
 	ledger := &workload.Ledger{}
-	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget, Logger: log, Observer: ledger.Observer()})
+	c, err := holdfast.New(rdb, &holdfast.Options{Lease: w.Lease, RetryBudget: w.RetryBudget, Logger: log, Observer: ledger.Observer(),
+		Label: holdfast.NoLabel}) // the default one differs in each run, and the same seed is to do the same
 	if err != nil {
 		w.problem("simulation", err.Error())
 		return
@@ -270,7 +271,7 @@ func (w *World) census() {
 	}
 	rdb := w.direct()
 	defer rdb.Close()
-	c, err := holdfast.New(rdb, nil)
+	c, err := holdfast.New(rdb, &holdfast.Options{Label: holdfast.NoLabel})
 	if err != nil {
 		w.problem("simulation", err.Error())
 		return

@@ -146,7 +146,7 @@ func play(t *testing.T, clients int, act func(s *scene)) {
 		for number := range clients {
 			n := newNetwork(s.World, number)
 			rdb := s.connect(n)
-			c, err := holdfast.New(rdb, nil)
+			c, err := holdfast.New(rdb, &holdfast.Options{Label: holdfast.NoLabel})
 			require.NoError(t, err)
 			s.networks, s.rdbs, s.clients = append(s.networks, n), append(s.rdbs, rdb), append(s.clients, c)
 		}

@@ -74,10 +74,11 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	c.session = &remote.Session{Life: c.ctx, Tasks: &c.tasks, Log: c.opts.Logger, Retry: o.RetryBudget,
 		Publish: c.server.Publish, NoteUnreleased: c.NoteUnreleased}
 	watch := waitwatch.Config{
-		Client: c.id, Label: o.Label, LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
-		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Held: c.dogs.held,
+		Client: c.id, Label: o.Label, Default: opts == nil || opts.Label == "", LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
+		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Within: c.server.Within, Held: c.dogs.held,
 	}
-	c.watch, c.label = waitwatch.New(watch), waitwatch.NewLabel(watch, o.Lease, c.isIdle)
+	c.watch = waitwatch.New(watch)
+	c.label = waitwatch.NewLabel(c.watch, o.Lease, c.isIdle)
 	listen := pubsub.Options{Linger: o.Linger, Classic: o.ClassicPubSub}
 	if to := c.observer; to != nil {
 		c.session.OnScript, c.dogs.judged, listen.Changed = to.Scripts(), to.Renewals(describe), to.Connections()

@@ -10,15 +10,17 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Defaults of [Options]. Package holdfast shows the same numbers.
+// Defaults of [Options], and the label that stands for none. Package holdfast shows the same values.
 const (
 	DefaultLease       = 30 * time.Second
 	DefaultRetryBudget = 5 * time.Second
 	DefaultLinger      = 2 * time.Second
 	DefaultLongWait    = 10 * time.Second
+	NoLabel            = "-"
 )
 
 const (
@@ -63,6 +65,12 @@ func (o *Options) withDefaults() (Options, error) {
 	}
 	if opts.LongWait == 0 {
 		opts.LongWait = DefaultLongWait
+	}
+	switch opts.Label {
+	case "":
+		opts.Label = waitwatch.DefaultLabel()
+	case NoLabel:
+		opts.Label = ""
 	}
 	if err := checkLease("Options.Lease", opts.Lease); err != nil {
 		return opts, err

@@ -3,8 +3,6 @@ package keys
 import (
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // InspectKeys is how many keys [Inspect] returns.
@@ -168,33 +166,3 @@ func Heard(channel string) (name string, by Trace) {
 	}
 	return "", NoTrace
 }
-
-// Label is the key of what a client says of itself.
-func Label(client string) string { return labelPrefix + ":{" + client + "}" }
-
-// MaxLabel is how many bytes a label may have: what a line of a terminal has room for.
-const MaxLabel = 200
-
-// IsLabel reports whether a client may say that of itself. Anybody may have written what stands at its
-// key, and labels come to terminals.
-func IsLabel(text string) bool {
-	return len(text) <= MaxLabel && utf8.ValidString(text) &&
-		!strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) })
-}
-
-// Waits is the key of what a client says of its long waits. It is in the slot of the label.
-func Waits(client string) string { return Label(client) + waitsSuffix }
-
-// WaitsOf is the client whose key of [Waits] it is.
-func WaitsOf(key string) (client string, ok bool) {
-	rest, ok := strings.CutPrefix(key, labelPrefix+":{")
-	client, ends := strings.CutSuffix(rest, "}"+waitsSuffix)
-	return client, ok && ends
-}
-
-// SearchWaits is a pattern for SCAN that finds the keys of [Waits].
-const SearchWaits = labelPrefix + ":{*}" + waitsSuffix
-
-const waitsSuffix = ":waits"
-
-const labelPrefix = "holdfast_client"

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // waitChecker checks the waits of a client from time to time. There is one, in a goroutine of the client's tasks, while
@@ -127,7 +128,7 @@ func (l *waitChecker) log() *slog.Logger { return l.watch.cfg.Log }
 
 // bounded is the context of a command. Close ends it.
 func (w *Watch) bounded() (context.Context, context.CancelFunc) {
-	return context.WithTimeoutCause(w.cfg.Life, w.cfg.Budget(), remote.ErrBudget)
+	return w.cfg.Within(w.cfg.Life, w.cfg.Budget())
 }
 
 // learnLabels reads the labels of the clients that block waits of this client, if this client has a label. The errors of
@@ -145,7 +146,7 @@ func (l *waitChecker) learnLabels() {
 		if client == "" || client == cfg.Client || len(clients) >= mostAsked {
 			continue
 		}
-		if _, ask := entries.label(client); ask {
+		if _, ask := l.watch.labels.get(client); ask {
 			clients = append(clients, client)
 		}
 	}
@@ -163,8 +164,11 @@ func (w *Watch) readLabels(clients []string) {
 	}
 	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for i, client := range clients {
-		if text, err := asked[i].Result(); err == nil && keys.IsLabel(text) {
-			w.entries.learn(client, text)
+		switch text, err := asked[i].Result(); {
+		case err == nil && keys.IsLabel(text):
+			w.labels.learn(client, text)
+		case lua.IsDenied(err):
+			w.labels.deny()
 		}
 	}
 }

@@ -1,9 +1,6 @@
 package waitwatch
 
-import (
-	"sync"
-	"time"
-)
+import "sync"
 
 // entries are the waits of a client, oldest first.
 type entries struct {
@@ -12,8 +9,6 @@ type entries struct {
 	count       uint64 // of all waits so far
 	sites       int    // how many more call sites may be noted until the next check
 	checking    bool   // a goroutine checks them
-
-	labels map[string]label // of other clients that have blocked ours
 }
 
 // Entry is one wait in the list. The zero Entry is not in a list.
@@ -106,37 +101,4 @@ func (es *entries) isEmpty() bool {
 	es.mu.Lock()
 	defer es.mu.Unlock()
 	return es.first == nil
-}
-
-// label is that of another client.
-type label struct {
-	text  string // empty: there was none, or no answer
-	asked time.Time
-}
-
-// labelAgain is after how long a client is asked again for another one's label that was not there: it is written a moment
-// after the first grant.
-const labelAgain = time.Second
-
-// learn notes another client's label.
-func (es *entries) learn(client, text string) {
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	es.labels[client] = label{text, es.labels[client].asked}
-}
-
-// label is another client's label, as far as it is known. The caller must ask for it if ask is true. A few hundred are
-// known at a time.
-func (es *entries) label(client string) (text string, ask bool) {
-	es.mu.Lock()
-	defer es.mu.Unlock()
-	l, now := es.labels[client], time.Now()
-	if l.text != "" || now.Sub(l.asked) < labelAgain {
-		return l.text, false
-	}
-	if es.labels == nil || len(es.labels) >= 256 {
-		es.labels = make(map[string]label)
-	}
-	es.labels[client] = label{asked: now}
-	return "", true
 }

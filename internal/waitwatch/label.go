@@ -2,15 +2,18 @@ package waitwatch
 
 import (
 	"context"
+	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
-	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 // Label publishes a client's label in Redis, for people, while the client holds or waits. Without a label it is nil, and
@@ -20,9 +23,13 @@ import (
 // moment ago, and then again and again while the client holds or waits. No caller waits for the write, and
 // no lock depends on it. (Rejected: to write it with the renewals. A lease of an hour is renewed every twenty
 // minutes, a client that waits has no renewals, and the client of one master of several has none of its own.)
+//
+// A client that was given no label has the default one. Its user may know nothing of it, so its failures are told at the
+// level of debugging only, and a user of Redis that may not write it is not asked a second time.
 type Label struct {
 	key, text string
 	cfg       Config
+	watch     *Watch // of the client
 	every     time.Duration
 	idle      func() bool // the client neither holds nor waits
 
@@ -47,12 +54,13 @@ const (
 	ttlFactor = 3
 )
 
-// NewLabel makes the label of a client; nil if it has none. idle reports whether the client neither holds nor waits.
-func NewLabel(cfg Config, lease time.Duration, idle func() bool) *Label {
+// NewLabel makes the label of the watch's client; nil if it has none. idle reports whether the client neither holds nor waits.
+func NewLabel(w *Watch, lease time.Duration, idle func() bool) *Label {
+	cfg := w.cfg
 	if cfg.Label == "" {
 		return nil
 	}
-	return &Label{key: keys.Label(cfg.Client), text: cfg.Label, cfg: cfg, every: min(max(lease, minEvery), maxEvery), idle: idle}
+	return &Label{key: keys.Label(cfg.Client), text: cfg.Label, cfg: cfg, watch: w, every: min(max(lease, minEvery), maxEvery), idle: idle}
 }
 
 // Publish starts a write of the label, if it was not written lately. It does not wait.
@@ -75,20 +83,29 @@ func (l *Label) begin() {
 
 // write is the goroutine that writes. It ends after the write.
 func (l *Label) write() {
-	err := l.send(l.cfg.Life, func(ctx context.Context) error { return l.cfg.Redis.Set(ctx, l.key, l.text, ttlFactor*l.every).Err() })
+	err := l.send(l.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) { pipe.Set(ctx, l.key, l.text, ttlFactor*l.every) })
+	denied := l.cfg.Default && lua.IsDenied(err) // then recent stays true, and nothing writes again
+	if denied {
+		l.watch.labels.deny()
+	}
 	l.mu.Lock()
-	l.writing, l.written = false, true
+	l.writing, l.written = false, !denied
 	first := err != nil && !l.failed && l.cfg.Life.Err() == nil // Close ends this context first
 	l.failed = l.failed || err != nil
 	closed := l.closed
-	if !closed {
+	if !closed && !denied {
 		l.timer = time.AfterFunc(l.every, l.again)
 	}
 	l.mu.Unlock()
 	if first {
-		l.cfg.Log.Warn("the label of this client could not be written; locks do not depend on it", "key", l.key, "error", err)
+		level := slog.LevelWarn
+		if l.cfg.Default {
+			level = slog.LevelDebug
+		}
+		l.cfg.Log.Log(context.Background(), level, "the label of this client could not be written; locks do not depend on it",
+			"key", l.key, "error", err)
 	}
-	if closed {
+	if closed && !denied {
 		l.erase()
 	}
 }
@@ -127,6 +144,9 @@ func (l *Label) Follow(client any, idle func() bool, gone <-chan struct{}) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if _, known := l.leads[client]; known { // of another lock of the same clients
+		return
+	}
 	maps.DeleteFunc(l.leads, func(_ any, one lead) bool {
 		select {
 		case <-one.gone:
@@ -158,13 +178,17 @@ func (l *Label) Close() {
 }
 
 func (l *Label) erase() {
-	_ = l.send(context.Background(), func(ctx context.Context) error { return l.cfg.Redis.Del(ctx, l.key).Err() }) // the key expires by itself
+	_ = l.send(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) { pipe.Del(ctx, l.key) }) // the key expires by itself
 }
 
-// send bounds the time of a command, and returns the panic of a hook of go-redis as an error.
-func (l *Label) send(parent context.Context, command func(context.Context) error) (err error) {
+// send bounds the time of a command, and returns the panic of a hook of go-redis as an error. The command is a pipeline,
+// because only a pipeline does not wait for an answer for as long as go-redis would: for ever if there is no ReadTimeout.
+func (l *Label) send(parent context.Context, command func(context.Context, redis.Pipeliner)) (err error) {
 	defer panics.Into(&err)
-	ctx, cancel := context.WithTimeoutCause(parent, l.cfg.Budget(), remote.ErrBudget)
+	ctx, cancel := l.cfg.Within(parent, l.cfg.Budget())
 	defer cancel()
-	return command(ctx)
+	pipe := l.cfg.Redis.Pipeline()
+	command(ctx, pipe)
+	_, err = pipe.Exec(ctx)
+	return err
 }

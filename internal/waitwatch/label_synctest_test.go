@@ -38,8 +38,15 @@ func (k *taken) ProcessHook(redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-func (k *taken) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
+func (k *taken) ProcessPipelineHook(redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return func(ctx context.Context, cmds []redis.Cmder) error {
+		for _, cmd := range cmds {
+			if err := k.ProcessHook(nil)(ctx, cmd); err != nil {
+				cmd.SetErr(err)
+			}
+		}
+		return cmds[0].Err()
+	}
 }
 
 func (k *taken) take() []string {
@@ -51,16 +58,19 @@ func (k *taken) take() []string {
 	return list
 }
 
-// logged counts records.
+// logged counts records, and warnings among them.
 type logged struct {
 	slog.Handler
-	n atomic.Int64
+	n, warnings atomic.Int64
 }
 
 func (l *logged) Enabled(context.Context, slog.Level) bool { return true }
 
-func (l *logged) Handle(context.Context, slog.Record) error {
+func (l *logged) Handle(_ context.Context, r slog.Record) error {
 	l.n.Add(1)
+	if r.Level >= slog.LevelWarn {
+		l.warnings.Add(1)
+	}
 	return nil
 }
 
@@ -71,9 +81,9 @@ func newLabel(t *testing.T) (l *Label, k *taken, busy *atomic.Bool, log *logged)
 	rdb.AddHook(k)
 	cfg := Config{
 		Client: "id", Label: "label", Redis: rdb, Tasks: &task.Group{}, Log: slog.New(log), Life: context.Background(),
-		Budget: func() time.Duration { return time.Second },
+		Budget: func() time.Duration { return time.Second }, Within: context.WithTimeout,
 	}
-	return NewLabel(cfg, 30*time.Second, func() bool { return !busy.Load() }), k, busy, log
+	return NewLabel(New(cfg), 30*time.Second, func() bool { return !busy.Load() }), k, busy, log
 }
 
 const (

@@ -64,6 +64,7 @@ func (l Lock) excludes(waited Lock) bool {
 type Config struct {
 	Client   string        // its UUID
 	Label    string        // empty if it has none
+	Default  bool          // the label is the default one: nobody asked for it, so its failures are no warnings
 	LongWait time.Duration // how long a wait must last to be checked; if not positive, none is
 
 	Redis    redis.UniversalClient
@@ -72,6 +73,8 @@ type Config struct {
 	Tasks    *task.Group      // owns the goroutines
 	Life     context.Context  // ends when the client is closed
 	Budget   func() time.Duration
+	// Within bounds the time of a pipeline, as that of remote.Server.
+	Within func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	// Held calls visit for each hold of the client of one of the names, with the owner as the server knows it.
 	Held func(names map[string]bool, visit func(name, owner string, g Grant))
 }
@@ -83,6 +86,7 @@ type Watch struct {
 	cfg     Config
 	on      bool // entries are needed, to check waits or for the labels of other clients
 	entries entries
+	labels  labels
 
 	epoch time.Time    // a time before the first grant
 	noted atomic.Int64 // when the call site of a holder was noted last, in nanoseconds after epoch
@@ -114,7 +118,7 @@ const siteGap = 100 * time.Microsecond
 
 // NoteHolder notes where in the program a lock was acquired, unless that was noted for another holder a moment ago. skip is as for Enter.
 func (w *Watch) NoteHolder(e *Entry, granted time.Time, skip int) {
-	if !w.on {
+	if w.cfg.LongWait <= 0 {
 		return
 	}
 	now, last := int64(granted.Sub(w.epoch)), w.noted.Load()
@@ -127,12 +131,13 @@ func (w *Watch) NoteHolder(e *Entry, granted time.Time, skip int) {
 func (w *Watch) IsEmpty() bool { return w.entries.isEmpty() }
 
 // LabelOf is the label of another client, empty if it is not known. Then a client that has a label itself asks for it, and
-// the next call knows it. (Rejected: to wait for it. Whoever is refused has waited long enough.)
+// the next call knows it. What that costs is bounded: see [labels]. (Rejected: to wait for it. Whoever is refused has waited
+// long enough.)
 func (w *Watch) LabelOf(client string) string {
 	if w.cfg.Label == "" {
 		return ""
 	}
-	text, ask := w.entries.label(client)
+	text, ask := w.labels.get(client)
 	if ask {
 		w.cfg.Tasks.Go(func() { w.readLabels([]string{client}) })
 	}

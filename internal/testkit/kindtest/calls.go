@@ -343,9 +343,23 @@ func Receive[T any](t testing.TB, what string, c <-chan T) T {
 	}
 }
 
-// NewClient makes a client of the library on a Redis client, closed at the end of the test.
+// Unlabelled are the options without the default label, so that a client sends only what the test makes it send. A label
+// that the test chose stays.
+func Unlabelled(opts *holdfast.Options) *holdfast.Options {
+	var o holdfast.Options
+	if opts != nil {
+		o = *opts
+	}
+	if o.Label == "" {
+		o.Label = holdfast.NoLabel
+	}
+	return &o
+}
+
+// NewClient makes a client of the library on a Redis client, closed at the end of the test. It has no label of its own
+// accord: see [Unlabelled].
 func NewClient(t testing.TB, rdb redis.UniversalClient, opts *holdfast.Options) *holdfast.Client {
-	c, err := holdfast.New(rdb, opts)
+	c, err := holdfast.New(rdb, Unlabelled(opts))
 	require.NoError(t, err)
 	redistest.CloseAtEnd(t, c)
 	return c

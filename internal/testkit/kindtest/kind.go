@@ -367,7 +367,7 @@ func (c *calm) SetReadDeadline(t time.Time) error {
 func (s Servers) client(t *testing.T, opts *holdfast.Options, rdbs []*redis.Client) Client {
 	var clients []*holdfast.Client
 	for _, rdb := range rdbs {
-		c, err := holdfast.New(rdb, opts)
+		c, err := holdfast.New(rdb, Unlabelled(opts))
 		require.NoError(t, err)
 		clients = append(clients, c)
 	}

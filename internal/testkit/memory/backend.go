@@ -28,14 +28,19 @@ type Mutex struct {
 	server *Server
 }
 
-// NewClient makes a client that has no Redis: what would reach for it fails.
+// NewClient makes a client that has no Redis: what would reach for it fails. So it has no label.
 func NewClient(opts *holdfast.Options) (*holdfast.Client, error) {
+	var o holdfast.Options
+	if opts != nil {
+		o = *opts
+	}
+	o.Label = holdfast.NoLabel
 	return holdfast.New(redis.NewClient(&redis.Options{
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			return nil, errors.New("memory: a lock in a map has asked Redis")
 		},
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	}), opts)
+	}), &o)
 }
 
 // New makes the lock called name on a client.

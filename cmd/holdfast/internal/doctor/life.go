@@ -76,8 +76,8 @@ func (p *patient) erase(ctx context.Context) {
 	_ = p.rdb.Del(ctx, k.Name, k.Token, k.Channel).Err()
 }
 
-// silent are the options of its clients: what goes wrong is in its findings.
-var silent = &holdfast.Options{Logger: slog.New(slog.DiscardHandler)}
+// silent are the options of its clients: what goes wrong is in its findings, and they try what locks need.
+var silent = &holdfast.Options{Logger: slog.New(slog.DiscardHandler), Label: holdfast.NoLabel}
 
 // live names the step that failed.
 func (p *patient) live(ctx context.Context) (step string, err error) {
