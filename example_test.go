@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"time"
 
@@ -28,6 +30,31 @@ func example(f func(ctx context.Context, m *rlock.Mutex) error) {
 	if err != nil {
 		fmt.Println("error:", err)
 	}
+}
+
+// The handler of a readiness probe asks whether this process could lock now.
+func ExampleClient_Ping() {
+	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
+	defer rdb.Close()
+	client, err := holdfast.New(rdb, nil)
+	if err != nil {
+		fmt.Println("error:", err)
+		return
+	}
+	defer client.Close(context.Background())
+
+	ready := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
+		defer cancel()
+		if err := client.Ping(ctx); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		}
+	})
+
+	answer := httptest.NewRecorder()
+	ready.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/readyz", nil))
+	fmt.Println(answer.Code)
+	// Output: 200
 }
 
 // One client serves a whole process. Its settings are those of all its locks.

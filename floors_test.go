@@ -28,7 +28,7 @@ import (
 // with holder; or what is needed belongs further down, in a file of its own.
 var floors = []string{
 	"acquire close release",
-	"reentry renewal view",
+	"ping reentry renewal view",
 	"joined state text",
 	"place",
 	"attempt oneserver",

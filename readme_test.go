@@ -30,7 +30,7 @@ var examples = map[string][]string{
 		"integration_test/peers/rueidislock_test.go", "integration_test/peers/rueidislock_test.go", "integration_test/peers/rueidislock_test.go",
 		"integration_test/peers/advisory_test.go", "integration_test/peers/advisory_test.go", "integration_test/peers/advisory_test.go",
 	},
-	"docs/operating.md": {"holdfastprom/example_test.go", "holdfastotel/example_test.go", "holdfastweb/example_test.go"},
+	"docs/operating.md": {"holdfastprom/example_test.go", "holdfastotel/example_test.go", "holdfastweb/example_test.go", "example_test.go"},
 	"docs/adapters.md":  {"adapters/gocron/example_test.go"},
 }
 

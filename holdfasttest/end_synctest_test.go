@@ -21,6 +21,18 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
+// TestPing: in a bubble, too, a client finds out whether it could lock, and leaves nothing behind.
+func TestPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdfasttest.New(t)
+		c := s.Client(&holdfast.Options{Prefix: "team:"})
+		require.NoError(t, c.Ping(t.Context()))
+		rdb := redis.NewClient(s.RedisOptions())
+		defer rdb.Close()
+		require.Empty(t, rdb.Keys(t.Context(), "*").Val())
+	})
+}
+
 // recorder is a test that may fail.
 type recorder struct {
 	testing.TB

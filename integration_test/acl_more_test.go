@@ -159,6 +159,12 @@ func TestDefaultLabelDenied(t *testing.T) {
 			}
 			srv.Command(t, "ACL", "LOG", "RESET")
 		}
+
+		c, err := holdfast.New(as(t, srv, "limited", aclRule(srv, false)), &holdfast.Options{Label: holdfast.NoLabel, Prefix: "orders:"})
+		require.NoError(t, err)
+		require.NoError(t, c.Ping(t.Context()), "the rule is enough for it, too")
+		require.NoError(t, c.Close(t.Context()))
+		require.Empty(t, refused(t, srv))
 	})
 }
 

@@ -1,0 +1,133 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/keys"
+	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/pubsub"
+)
+
+const (
+	// pingName is what the names of the locks that Ping takes begin with, behind the client's prefix.
+	pingName = "holdfast_ping:"
+	// pingLease is the lease of such a lock. Its token lives as long, so that a Ping that fails leaves nothing behind for longer.
+	pingLease = 10 * time.Second
+)
+
+// Ping is what users know as Ping of holdfast.Client.
+//
+// Each call has a lock of its own, under the name of its owner: so calls do not refuse each other, and those of a cluster's
+// client reach one master after another. The scripts are those of a plain lock. They are sent here and not by a [Lock],
+// which would wait, renew, hand off, keep and publish a label.
+func (c *Client) Ping(ctx context.Context) error {
+	if err := c.Check(); err != nil {
+		return pingFailed("", err)
+	}
+	owner := c.NewOwnerID(false)
+	k := keys.For(c.InRedis(pingName + owner))
+	p := &ping{NewAsker(c, k.Name, func(err error) error { return remote.Explain(err, k.Name, remote.ALock, k.Token) }), k, owner}
+	if err := p.CheckLength(k.Name); err != nil {
+		return pingFailed(k.Name, err)
+	}
+	if err := p.MayAsk(ctx); err != nil {
+		return pingFailed(k.Name, err)
+	}
+	sub := c.hub.Subscribe(k.Channel) // its answer comes meanwhile
+	defer c.hub.Unlinger(k.Channel)
+	defer sub.Close()
+	for _, step := range []func(context.Context) error{p.lock, p.unlock, p.forget} {
+		if err := step(ctx); err != nil {
+			return pingFailed(k.Name, err)
+		}
+	}
+	if err := p.listens(ctx, sub); err != nil {
+		return pingFailed(k.Name, err)
+	}
+	return nil
+}
+
+func pingFailed(name string, why error) error {
+	return errs.Reworded(errs.Text("holdfast", "ping", name, why), why)
+}
+
+// ping is one call of Ping.
+type ping struct {
+	Asker
+	keys  keys.Lock
+	owner string
+}
+
+func (p *ping) lock(ctx context.Context) error {
+	ms := kind.Millis(pingLease)
+	o, err := p.Query(ctx, Changes, func(string) lua.Call { // as if an earlier attempt may have run: the owner is new
+		return lua.Acquire.Call(p.keys.Name, p.keys.Token, p.owner, ms, ms, kind.Flag(true), 1, p.Client.server.Clock.Limit())
+	})
+	if err != nil || o.Reply.Status == lua.Done {
+		return err
+	}
+	by := remote.RefusedBy(o.Reply.Refusal())
+	return errs.Both(errs.ErrNotAcquired, errors.New(by.Text(0)))
+}
+
+func (p *ping) unlock(ctx context.Context) error {
+	o, err := p.Query(ctx, Changes, func(publish string) lua.Call {
+		return lua.Release.Call(p.keys.Name, p.keys.Channel, p.owner, kind.Publish(publish))
+	})
+	switch {
+	case err != nil:
+		return err
+	case o.Reply.Status != lua.Done && !o.Stray: // otherwise an attempt before that has released it
+		return errs.Both(errs.ErrLost, errors.New("the lock was gone when it was to be released: it took longer than its lease of "+
+			pingLease.String()+", or the server has forgotten it"))
+	}
+	if refused := o.Reply.Unannounced(); refused != "" {
+		if reply := serverError(refused); !lua.IsDenied(reply) {
+			return p.explain(reply)
+		}
+		return errs.Both(errors.New("permit this user to publish on "+p.keys.Channel), serverError(refused))
+	}
+	return nil
+}
+
+// forget deletes the token, which a lock leaves behind.
+func (p *ping) forget(ctx context.Context) (err error) {
+	defer panics.Into(&err)
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.session.Budget(), remote.ErrBudget)
+	defer cancel()
+	if err = p.Client.rdb.Del(ctx, p.keys.Token).Err(); err == nil {
+		return nil
+	}
+	if cause := p.Over(ctx); cause != nil && !errs.IsReply(err) {
+		err = errs.WithCause(cause, err)
+	}
+	return p.Uncertain(remote.Outcome{Err: err})
+}
+
+// listens waits until the server has confirmed the subscription, or refused it.
+func (p *ping) listens(ctx context.Context, sub *pubsub.Subscription) error {
+	limit, cancel := context.WithTimeoutCause(ctx, p.Client.session.Budget(), remote.ErrBudget)
+	defer cancel()
+	for !sub.Confirmed() {
+		select {
+		case <-sub.Wake():
+		case <-limit.Done():
+		case <-p.Client.ctx.Done():
+		}
+		if cause := p.Over(limit); errors.Is(cause, errs.ErrClosed) {
+			return cause
+		} else if cause != nil {
+			return errs.Outage(errs.Both(errors.New("the subscription to "+p.keys.Channel+" was not confirmed"), cause))
+		}
+		if err := sub.Err(); err != nil {
+			return errs.Both(errors.New("cannot listen for releases; permit this user to subscribe to "+p.keys.Channel), p.explain(err))
+		}
+	}
+	return nil
+}
