@@ -100,15 +100,21 @@ func holders(l *inspect.Lock) (holder, its, more string) {
 }
 
 func waiting(l *inspect.Lock) (number, words string) {
+	more := ""
+	if l.Uncounted() {
+		more = "; waiters inside the holder's process are not counted"
+	}
 	switch {
 	case l.Waiters > 0:
-		return strconv.Itoa(l.Waiters), "wait in the queue"
-	case l.Waiters == 0:
+		return strconv.Itoa(l.Waiters), "wait in the queue" + more
+	case l.Waiters == 0 && more == "":
 		return "0", "nobody waits"
+	case l.Waiters == 0 && l.Listening > 0:
+		return "(" + strconv.Itoa(l.Listening) + ")", "connections listen for a release" + more
 	case l.Listening > 0:
-		return "(" + strconv.Itoa(l.Listening) + ")", "connections listen for a release; waiters of this kind have no places"
-	case l.Listening < 0:
-		return "?", "not known"
+		return "(" + strconv.Itoa(l.Listening) + ")", "connections listen for a release; waiters of this kind have no places" + more
+	case l.Listening < 0, more != "":
+		return "?", "not known" + more
 	}
 	return "–", "nobody listens for a release"
 }

@@ -15,6 +15,8 @@
 //     [Plain].
 //   - Which callers wait for a plain lock: its waiters have no places in Redis. [Lock.Listening] is
 //     how many connections listen for its release, or did so a few seconds ago.
+//   - How many callers wait for a plain or a read-write lock inside the process that holds it: they
+//     are in no key. [Lock.Uncounted] says where there may be some.
 //   - The names of Redisson's latches that nobody has called or waited for lately, of semaphores
 //     from which nobody has taken a permit, and of Redisson's semaphores. No key leads to them. Ask
 //     for them by name.

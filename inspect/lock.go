@@ -1,6 +1,9 @@
 package inspect
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Kind is what a name looks like.
 type Kind string
@@ -33,9 +36,10 @@ type Lock struct {
 	// the holder.
 	Token   uint64
 	Holders []Holder
-	Waiters int      // those whose places count; -1 if the kind has no queue in Redis
+	Waiters int      // those whose places count; -1 if the kind has no queue in Redis; see Uncounted
 	Queue   []Waiter // the first ones, in their order if there is one; with those whose places have ended
-	// Listening is how many connections listen for the lock's release at this server; -1: not known.
+	// Listening is how many connections listen for the lock's release at this server; -1: not known. A
+	// client has one, however many of its callers wait: see Uncounted.
 	Listening int
 	Permits   *Permits // of a semaphore
 	Count     int64    // of a latch: the count that is left
@@ -49,6 +53,14 @@ type Lock struct {
 
 // Held reports whether somebody has the lock, or some of its permits, or a latch is not open.
 func (l *Lock) Held() bool { return len(l.Holders) > 0 || l.Kind == Latch && l.Count > 0 }
+
+// Uncounted reports whether callers may wait of whom Redis knows nothing. Callers of an rlock, a
+// redlock and an rwlock wait behind each other within their client, and only the first of them has a
+// place or listens: none if the client itself has the lock. So neither Waiters nor Listening counts
+// the waiters inside a holder's process. Redisson's callers all listen.
+func (l *Lock) Uncounted() bool {
+	return (l.Kind == Plain || l.Kind == ReadWrite) && slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Redisson })
+}
 
 // Granted returns when the server granted the lock to its holder, by the server's clock. The token is
 // that time, as long as the clock did not go back. Granted returns the zero Time if the time is not

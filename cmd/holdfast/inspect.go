@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -284,14 +285,26 @@ func (s *sheet) details(l *inspect.Lock) {
 	}
 }
 
+// uncounted is why there may be more waiters than are shown.
+const uncounted = "waiters inside the holder's process are not counted"
+
 func (s *sheet) waiters(l *inspect.Lock) {
+	text := ""
 	switch {
 	case l.Waiters < 0 && l.Listening > 0:
-		s.line("waiting", fmt.Sprintf("%s for a release; who that is, Redis does not know", plural(l.Listening, "listener")))
+		text = fmt.Sprintf("%s for a release; who that is, Redis does not know", plural(l.Listening, "listener"))
 	case l.Waiters < 0 && l.Listening < 0:
-		s.line("waiting", "not known: the server does not tell who listens")
-	case l.Waiters >= 0:
-		s.line("waiting", fmt.Sprint(l.Waiters))
+		text = "not known: the server does not tell who listens"
+	case l.Waiters == 0 && l.Uncounted() && l.Listening > 0:
+		text = plural(l.Listening, "listener") + " for a release"
+	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
+		text = fmt.Sprint(l.Waiters)
+	}
+	if l.Uncounted() {
+		text = cmp.Or(text, "not known") + "; " + uncounted
+	}
+	if text != "" {
+		s.line("waiting", text)
 	}
 	for n, w := range l.Queue {
 		text := fmt.Sprintf("%d. %s", n+1, visible(w.Owner))

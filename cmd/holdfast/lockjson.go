@@ -23,6 +23,7 @@ type lockDocument struct {
 	Holders   []holderDocument  `json:"holders,omitempty"`
 	Waiters   *int              `json:"waiters,omitempty"`
 	Listening *int              `json:"listening,omitempty"`
+	Uncounted bool              `json:"uncounted,omitempty"` // there may be waiters whom neither counts
 	Queue     []waiterDocument  `json:"queue,omitempty"`
 	Permits   *permitsDocument  `json:"permits,omitempty"`
 	Count     *int64            `json:"count,omitempty"`
@@ -73,7 +74,7 @@ type problemDocument struct {
 func documentOf(l *inspect.Lock) lockDocument {
 	d := lockDocument{
 		Name: l.Name, Kind: l.Kind, Server: l.Server, At: l.At.UTC(), LeftMS: millis(l.Remaining), Waiters: known(l.Waiters),
-		Listening: known(l.Listening), More: l.More,
+		Listening: known(l.Listening), Uncounted: l.Uncounted(), More: l.More,
 	}
 	d.Bytes = bytesOf(l.Name)
 	if granted := l.Granted(); !granted.IsZero() {

@@ -204,11 +204,11 @@ func rest(l *inspect.Lock) string {
 
 func waiting(l *inspect.Lock) string {
 	switch {
-	case l.Waiters >= 0:
+	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
 		return strconv.Itoa(l.Waiters)
 	case l.Listening > 0:
 		return fmt.Sprintf("(%d)", l.Listening)
-	case l.Listening < 0:
+	case l.Listening < 0, l.Uncounted():
 		return "?"
 	}
 	return "-"

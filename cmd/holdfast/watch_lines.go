@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -138,9 +139,13 @@ func lines(out io.Writer) func(event) error {
 		if client, number, ok := strings.Cut(owner, ":"); short && ok && len(client) > 8 {
 			owner = client[:8] + ":" + number
 		}
+		wait := number(e.Waiters)
+		if e.Waiters == nil && slices.Contains(waited, e.Kind) {
+			wait = "?"
+		}
 		line := fmt.Sprintf("%s  %s  %-*s  %-16s  %5s  %6s  %4s", e.Time.Format("15:04:05.000"),
 			s.paint(eventColours[e.Event], fmt.Sprintf("%-9s", e.Event)), owners, cmp.Or(owner, "-"), cmp.Or(e.Token, "-"),
-			number(e.Count), left(e.LeaseMS), number(e.Waiters))
+			number(e.Count), left(e.LeaseMS), wait)
 		if e.Leader != "" {
 			line += "  " + printable.Text(e.Leader, 60)
 		}
@@ -151,6 +156,9 @@ func lines(out io.Writer) func(event) error {
 		return err
 	}
 }
+
+// waited are the kinds of which some waiters are known: a question mark says that it is not known whether there are any.
+var waited = []string{"rlock", "redlock", "rwlock", "semaphore"}
 
 var eventColours = map[string]string{
 	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim,

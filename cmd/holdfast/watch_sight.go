@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -60,7 +61,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	switch kind {
 	case "rwlock":
 		state, err := rwlock.New(c, w.name).State(ctx)
-		return w.sight(state.Holders, state.Token, state.Waiters), err
+		return w.sight(state.Holders, state.Token, state.Waiters).honest(), err
 	case "semaphore":
 		state, err := semaphore.New(c, w.name, 1).State(ctx) // the number is there, so this one does not count
 		return w.sight(state.Holders, 0, state.Waiters), err
@@ -93,7 +94,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	if s.waiters == 0 {
 		s.waiters = w.listeners(ctx)
 	}
-	return s, nil
+	return s.honest(), nil
 }
 
 func (w *watcher) seen(kind string, state holdfast.State) *sight {
@@ -108,6 +109,16 @@ func (w *watcher) seen(kind string, state holdfast.State) *sight {
 func (w *watcher) sight(holders []holdfast.Holder, token uint64, waiters int) *sight {
 	slices.SortFunc(holders, func(a, b holdfast.Holder) int { return strings.Compare(a.Owner, b.Owner) })
 	return &sight{at: time.Now(), kind: w.kind, holders: holders, token: token, waiters: waiters}
+}
+
+// honest takes no waiters for not known where a client of this library has the lock: its own callers wait behind it within
+// the process, and Redis does not know of them.
+func (s *sight) honest() *sight {
+	ours := func(h holdfast.Holder) bool { return !remote.IsForeign(h.Owner) }
+	if s.waiters == 0 && slices.ContainsFunc(s.holders, ours) {
+		s.waiters = -1
+	}
+	return s
 }
 
 // kindOf looks at the key, and at what only some kinds have beside it. "" is that there is none.
