@@ -23,34 +23,39 @@ const mostAllocs = 22
 // the greatest piece, 64 bytes more. About 870 of them are go-redis's, if it sends two such commands by itself.
 const mostBytes = 2380
 
-// TestFreePairAllocates: a free Lock and its Unlock stay as cheap as they are. The control: a context with a timer is seen.
+// TestFreePairAllocates: a free Lock and its Unlock stay as cheap as they are, with a label as without. The control: a context
+// with a timer is seen.
 func TestFreePairAllocates(t *testing.T) {
-	m := rlock.New(newClient(t, redistest.Shared(t).Client(t), nil), uniqueName(t))
+	for _, label := range []string{holdfast.NoLabel, "label"} {
+		m := rlock.New(newClient(t, redistest.Shared(t).Client(t), &holdfast.Options{Label: label}), uniqueName(t))
+		allocs, size := pairCost(t, m)
+		t.Logf("proof: a free pair, label %q: %v allocations, %.0f bytes", label, allocs, size)
+		require.LessOrEqual(t, allocs, float64(mostAllocs), label)
+		require.LessOrEqual(t, size, float64(mostBytes), label)
+		more, larger := pairCost(t, m, holdfast.Wait(patience))
+		require.Greater(t, more, allocs)
+		require.Greater(t, larger, size)
+	}
+}
+
+// pairCost is how much a Lock and its Unlock allocate.
+func pairCost(t *testing.T, m *rlock.Mutex, opts ...holdfast.Option) (allocs, size float64) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	pair := func(opts ...holdfast.Option) (allocs, size float64) {
-		allocs, size = math.Inf(1), math.Inf(1)
-		var before, after runtime.MemStats
-		const runs = 50
-		for range 10 { // an answer that is late on a busy machine costs a goroutine
-			runtime.ReadMemStats(&before)
-			allocs = min(allocs, testing.AllocsPerRun(runs, func() {
-				h, err := m.Lock(ctx, opts...)
-				require.NoError(t, err)
-				require.NoError(t, h.Unlock(ctx))
-			}))
-			runtime.ReadMemStats(&after)
-			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(runs+1)) // one more is to warm up
-		}
-		return allocs, size
+	allocs, size = math.Inf(1), math.Inf(1)
+	var before, after runtime.MemStats
+	const runs = 50
+	for range 10 { // an answer that is late on a busy machine costs a goroutine
+		runtime.ReadMemStats(&before)
+		allocs = min(allocs, testing.AllocsPerRun(runs, func() {
+			h, err := m.Lock(ctx, opts...)
+			require.NoError(t, err)
+			require.NoError(t, h.Unlock(ctx))
+		}))
+		runtime.ReadMemStats(&after)
+		size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(runs+1)) // one more is to warm up
 	}
-	allocs, size := pair()
-	t.Logf("proof: a free pair: %v allocations, %.0f bytes", allocs, size)
-	require.LessOrEqual(t, allocs, float64(mostAllocs))
-	require.LessOrEqual(t, size, float64(mostBytes))
-	more, larger := pair(holdfast.Wait(patience))
-	require.Greater(t, more, allocs)
-	require.Greater(t, larger, size)
+	return allocs, size
 }
 
 // TestWaitingCosts: a goroutine that waits behind another of its client is parked on a small stack, and has little on the heap.

@@ -177,7 +177,7 @@ multilock/taking.go
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
 	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
 pubsub/follow.go
-	AtMaster: case roleIn(cmd.Val()) == "replica"« && !OFF»:
+	AtMaster: case master.IsReplica(cmd.Val())« && !OFF»:
 pubsub/hub.go
 	Follow: moves(rdb)« && !OFF»,
 	JoinWake: case t.state == confirmed:\n\t\twake = «!OFF && !defence.Rewake.Off() && »true
