@@ -360,8 +360,7 @@ func TestThoseWhoShareAreCounted(t *testing.T) {
 	}
 }
 
-// TestDistance: bytes arrive in order, and not before their time. What is sent at once does not take
-// longer than one piece does.
+// TestDistance: bytes arrive in order, and not before their time. What is sent at once takes no longer than one piece does.
 func TestDistance(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

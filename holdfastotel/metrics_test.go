@@ -82,8 +82,7 @@ func TestGauges(t *testing.T) {
 	require.NotContains(t, collect(t, reader), "holdfast.lock.held kind=rlock")
 }
 
-// TestNothingIsFolded: with every kind and more classes than there is room for, the SDK, which folds
-// what goes beyond its limit into one series, folds nothing.
+// TestNothingIsFolded: with every kind and more classes than fit, the SDK, which folds what exceeds its limit, folds nothing.
 func TestNothingIsFolded(t *testing.T) {
 	tel, reader := metered(t, holdfastotel.Options{Class: func(name string) string { return name }})
 	kinds := []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock", "election"}

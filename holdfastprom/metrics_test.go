@@ -289,8 +289,7 @@ func TestCountsAreExact(t *testing.T) {
 	require.Positive(t, total(t, registry, "holdfast_script_duration_seconds", "script", "acquire"))
 }
 
-// TestAnOutage: calls, scripts, renewals and the subscription of a waiter say that Redis is gone, and the
-// hold is lost by the clock.
+// TestAnOutage: calls, scripts, renewals and a waiter's subscription say that Redis is gone; the hold is lost by the clock.
 func TestAnOutage(t *testing.T) {
 	server := redistest.Start(t)
 	metrics := holdfastprom.New(nil)

@@ -34,8 +34,7 @@ func standing(t *testing.T, rdb *redis.Client, name string) bool {
 	return n == 1
 }
 
-// TestEnd: only a POST of the page's own, by whoever may, for the grant that was shown ends a hold. Each
-// other request is refused, says why, and changes nothing.
+// TestEnd: only a POST of the page's own, by a permitted user, for the grant shown ends a hold. Any other is told why, in vain.
 func TestEnd(t *testing.T) {
 	srv := redistest.Shared(t)
 	rdb, log, name := srv.Client(t), &kindtest.Log{}, t.Name()

@@ -10,8 +10,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 )
 
-// TestFilterTakesTooLong: the page says so, and a live one does not try it again and again. The control is the
-// same filter with more time.
+// TestFilterTakesTooLong: the page says so, and a live one does not try it again and again. The control has more time.
 func TestFilterTakesTooLong(t *testing.T) {
 	s := &snapshot{index: make(map[key]int), taken: time.Now()}
 	for n := range 200 {

@@ -134,8 +134,7 @@ func share(t *testing.T, locks, others int, o holdfastweb.Options, lists int64) 
 	return (worked(t, srv) - before).Seconds() / time.Since(from).Seconds()
 }
 
-// TestShare: a page that ten people look at has a server at work for no more of the time than it may. The
-// control spares nobody, and has it at work for longer.
+// TestShare: a page that ten people look at keeps a server at work for its share of the time. The control spares no server.
 func TestShare(t *testing.T) {
 	const locks, others = 500, 5000
 	allowed := 0.1
@@ -170,8 +169,7 @@ func TestManyLocks(t *testing.T) {
 	require.Less(t, len(get(t, page, "/").body), 60_000)
 }
 
-// looks is what a user may do who looks at locks, as docs/security.md has it, without labels and without what is
-// for other commands than the page's.
+// looks is what a user needs who looks at locks, as in docs/security.md, without labels and what only other commands need.
 const looks = "+scan +evalsha_ro +eval_ro +exists +get +getrange +hexists +hget +hkeys +hlen +hscan +hstrlen +llen +lrange +pttl +strlen " +
 	"+time +type +zcard +zcount +zrange +zrangebyscore +zscore +pubsub|numsub %R~*"
 
@@ -282,8 +280,7 @@ func TestOneMasterIsSilent(t *testing.T) {
 	require.Equal(t, 2, strings.Count(a.body, "Held by"))
 }
 
-// TestOneMasterOfAClusterIsSilent: the list has what the others say, while the first one owes its answer for
-// longer than the test waits.
+// TestOneMasterOfAClusterIsSilent: the list has what the others say while the first one takes longer than the test waits.
 func TestOneMasterOfAClusterIsSilent(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t, 3, 0, redistest.Args("--cluster-require-full-coverage", "no")) // the others serve on
@@ -318,8 +315,7 @@ func TestOneMasterOfAClusterIsSilent(t *testing.T) {
 // whole is a writer of somebody's middleware, which passes nothing on before the end.
 type whole struct{ http.ResponseWriter }
 
-// TestNothingIsPassedOn: behind middleware that cannot flush a page is not live, and says why; a browser is
-// not asked to come again every other second.
+// TestNothingIsPassedOn: behind middleware that cannot flush a page is not live and says why; no browser asks again and again.
 func TestNothingIsPassedOn(t *testing.T) {
 	page := newPage(t, redistest.Shared(t).Client(t), quick(holdfastweb.Options{}))
 	w := httptest.NewRecorder()

@@ -113,8 +113,7 @@ func (u update) has(text string) bool {
 	return false
 }
 
-// TestStreams: a stream tells what is new and nothing else, all streams share one poller, and nobody
-// asks Redis when nobody watches.
+// TestStreams: a stream tells only what is new, all streams share one poller, and with no stream Redis is not asked.
 func TestStreams(t *testing.T) {
 	srv := redistest.Start(t)
 	client := kindtest.NewClient(t, srv.Client(t), nil)
@@ -272,8 +271,7 @@ func behind(t *testing.T, service *httptest.Server, prefix string) *httptest.Ser
 	return front
 }
 
-// TestBehindProxies: below a path that the service does not know of, compressed or not, over HTTP/1.1 or 2, the
-// page is read, live, and ends a hold, by the links that are in it.
+// TestBehindProxies: below an unknown path, compressed or not, over HTTP/1.1 or 2, the page is live, and its links end a hold.
 func TestBehindProxies(t *testing.T) {
 	const prefix = "/ops/redis-1/"
 	for what, c := range map[string]struct {
@@ -347,8 +345,7 @@ func (w *timed) Write(p []byte) (int, error) {
 	return w.ResponseRecorder.Write(p)
 }
 
-// stream is what a live page sends in a minute, of a Redis with keys and no locks that answers each of so many
-// steps through its keys after a while.
+// stream is what a live page sends in a minute, of a Redis without locks that answers each of so many steps of SCAN late.
 func stream(t *testing.T, steps int, each time.Duration) *timed {
 	w := &timed{ResponseRecorder: httptest.NewRecorder()}
 	synctest.Test(t, func(t *testing.T) {
@@ -371,8 +368,7 @@ func stream(t *testing.T, steps int, each time.Duration) *timed {
 	return w
 }
 
-// TestIdleStreamIsHeard: where there is nothing new a stream says so, soon enough for a proxy that cuts what was
-// silent for five seconds.
+// TestIdleStreamIsHeard: an idle stream says so often enough for a proxy that cuts what was silent for five seconds.
 func TestIdleStreamIsHeard(t *testing.T) {
 	w := stream(t, 1, 0)
 	require.Greater(t, len(w.at), 10)

@@ -78,8 +78,7 @@ var aclOfLock = aclKind{
 	name: "rlock", table: "\n| permission | fails without it | what happens without it |\n",
 	rule:    func(srv *redistest.Server) string { return aclRule(srv, false) },
 	waiting: func(s *aclRun) bool { return s.listens("redisson_lock__channel:{" + s.name + "}") },
-	// On a busy machine a client takes itself to be far from the server: it asks for a head start. docs/security.md
-	// says so in words.
+	// On a busy machine a client takes the server to be far and asks for a head start, as docs/security.md says in words.
 	chance: func(op, word string) (skip, may bool) {
 		return false, word == "~redisson_lock__channel:{orders:*" && (op == "lock" || op == "wait")
 	},
@@ -236,8 +235,7 @@ var aclOfElection = aclKind{
 	},
 	waiting: (*aclRun).stands,
 	poll:    lua.FairPoll,
-	// A server ends the connection of a user who may not listen to its channel any more: who waits is told that, or
-	// gives up before it is.
+	// A server disconnects a user who may no longer listen: a waiter is told so, or gives up before.
 	chance: func(op, word string) (skip, may bool) {
 		return false, op == "give up" && strings.HasPrefix(word, "&redisson_lock__channel:")
 	},

@@ -80,8 +80,7 @@ func TestRespectStringsNeedsNoPermission(t *testing.T) {
 	})
 }
 
-// TestLabelWithTheRule: with the rule clients say who they are, and see that they wait for each other.
-// Without the words for that they do neither, and their locks work.
+// TestLabelWithTheRule: with the rule clients show labels and see deadlocks; without its words for that only their locks work.
 func TestLabelWithTheRule(t *testing.T) {
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -185,8 +184,7 @@ func TestHandOffWithTheRule(t *testing.T) {
 	})
 }
 
-// TestSeveralLeastPrivilege: a multilock needs what its members need, and nothing of its own, also where
-// they are so many that one script takes them.
+// TestSeveralLeastPrivilege: a multilock needs only what its members need, also if they are so many that one script takes them.
 func TestSeveralLeastPrivilege(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -223,8 +221,7 @@ func allChannels(srv *redistest.Server) string {
 	return "allchannels"
 }
 
-// TestSecurityDocSaysWhatIsTested: the rules of docs/security.md are those of the tests. Its tables are what
-// [TestWithoutAPermission] goes by.
+// TestSecurityDocSaysWhatIsTested: docs/security.md has the rules of the tests, and the tables of [TestWithoutAPermission].
 func TestSecurityDocSaysWhatIsTested(t *testing.T) {
 	text, err := os.ReadFile("../docs/security.md")
 	require.NoError(t, err)

@@ -79,8 +79,7 @@ func refused(t *testing.T, srv *redistest.Server) []string {
 	return slices.Compact(objects)
 }
 
-// onlyTheStory: a server was asked for nothing that the rule does not permit, but for EXISTS, by
-// which the story itself looks what is left; a look of our own comes after it.
+// onlyTheStory: a server was asked only for what the rule permits, and EXISTS, by which the story looks; our own look is later.
 func onlyTheStory(t *testing.T, srv *redistest.Server) {
 	for _, object := range refused(t, srv) {
 		require.Equal(t, "exists", object)
@@ -116,14 +115,12 @@ func TestLeastPrivilege(t *testing.T) {
 	})
 }
 
-// TestLeastPrivilegeInACluster: the same in a cluster, where the channels are sharded from Redis 7
-// on. Without each permission that only a cluster needs, nothing hangs.
+// TestLeastPrivilegeInACluster: the same in a cluster: channels are sharded from Redis 7 on, and no missing permission hangs.
 func TestLeastPrivilegeInACluster(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		t.Parallel()
-		// With replicas: Redis 8.0 and Valkey abort at SPUBLISH (cluster_legacy.c, "nodes != NULL")
-		// on a master without one whose nodes.conf was written by hand.
+		// With replicas: without, Redis 8.0 and Valkey abort at SPUBLISH if nodes.conf was written by hand ("nodes != NULL").
 		c := redistest.StartCluster(t, 2, 1, redistest.Exec(p.Path))
 		rule := aclRule(c.Nodes[0], true)
 		on := aclServers{all: c.Nodes, cluster: true, others: []*holdfast.Client{newClient(t, c.Client(t), nil)},
@@ -194,8 +191,7 @@ func TestLeastPrivilegeUnderSentinel(t *testing.T) {
 	})
 }
 
-// aclInspect is what a user may do who looks at locks and changes nothing, from Redis 7 on. Before, it is
-// the two commands for scripts that may write, and all rights to the keys.
+// aclInspect is what a user needs who only looks at locks, from Redis 7 on. Before: EVAL, EVALSHA and all rights to the keys.
 const aclInspect = "+scan +evalsha_ro +eval_ro +exists +get +getrange +hexists +hget +hkeys +hlen +hscan +hstrlen +llen +lrange +pttl +strlen " +
 	"+time +type +zcard +zcount +zrange +zrangebyscore +zscore +pubsub|numsub +pubsub|channels %R~*"
 
@@ -265,8 +261,7 @@ func seenBy(ctx context.Context, rdb *redis.Client) (string, error) {
 	return strings.Join(lines, "\n"), nil
 }
 
-// TestInspectWithTheRule: with the rule everything is seen that the default user sees, nothing is
-// refused, and without each of its words something is not.
+// TestInspectWithTheRule: with the rule all is seen that the default user sees, and without any of its words something is not.
 func TestInspectWithTheRule(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))

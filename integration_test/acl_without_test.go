@@ -127,8 +127,7 @@ func (s *aclRun) extends(h *holdfast.Hold) func() error {
 	return func() error { return h.Extend(s.ctx, time.Hour) }
 }
 
-// waits is an operation that waits for what the other user has, who gives it back as soon as it is known to wait
-// or has given up.
+// waits is an operation that waits for what the other user has, who gives it back once it is known to wait, or gave up.
 func (s *aclRun) waits(mine, theirs lock) func() error {
 	h := s.held(theirs)
 	return s.waitsFor(s.gets(mine), s.unlocks(h))
@@ -183,8 +182,7 @@ func (s *aclRun) ages() {
 	kindtest.Eventually(s.T, "time passes", func() bool { return first < 0 || left() < first })
 }
 
-// listens: somebody listens on a channel whose name begins so, perhaps one who was refused. In a cluster that may be at
-// any node.
+// listens: a client, perhaps a refused one, listens on a channel whose name begins so. In a cluster that may be at any node.
 func (s *aclRun) listens(channel string) bool {
 	for _, srv := range s.on.all {
 		for _, channels := range []string{"CHANNELS", "SHARDCHANNELS"} {
@@ -358,8 +356,7 @@ func neededBy(t *testing.T, k *aclKind) map[string]string {
 	return needs
 }
 
-// TestSecurityDocNamesOnlyWhatIsGiven: the tables have no permission that no rule gives, and no operation that is not
-// tried.
+// TestSecurityDocNamesOnlyWhatIsGiven: each permission in the tables is in a rule, and each operation is tried.
 func TestSecurityDocNamesOnlyWhatIsGiven(t *testing.T) {
 	srv := redistest.Start(t)
 	for _, k := range aclKinds {

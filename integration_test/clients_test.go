@@ -30,8 +30,7 @@ func overTLS(t *testing.T, srv *redistest.Server, conf *tls.Config) *redis.Clien
 	})
 }
 
-// needsTLS skips the test, loudly, where the program was built without TLS. Such a program does not
-// know the directive; others do not like its value. Neither starts.
+// needsTLS skips the test, loudly, if the program was built without TLS: it refuses the directive or its value, and the start.
 func needsTLS(t *testing.T, p redistest.Program) {
 	out, _ := exec.Command(p.Path, "--tls-port", "none").CombinedOutput()
 	if strings.Contains(string(out), "Bad directive") {
@@ -39,8 +38,7 @@ func needsTLS(t *testing.T, p redistest.Program) {
 	}
 }
 
-// TestStoryOverTLS: a lock's whole life, wake-ups included, over TLS with client certificates. That
-// the port asks for them is the next test.
+// TestStoryOverTLS: a lock's whole life, with wake-ups, over TLS with client certificates. The next test shows it needs them.
 func TestStoryOverTLS(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		needsTLS(t, p)
@@ -80,8 +78,7 @@ func TestRefusedByTLS(t *testing.T) {
 					"state": func() error { _, err := m.State(ctx); return err },
 				} {
 					err := try()
-					// The server refuses a certificate after it has called the handshake done, and
-					// its reason may be overtaken by the end of the connection.
+					// The server refuses a certificate after the handshake; the end of the connection may overtake its reason.
 					for ctx.Err() == nil && (errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)) {
 						err = try()
 					}
@@ -97,8 +94,7 @@ func TestRefusedByTLS(t *testing.T) {
 	})
 }
 
-// TestClientOfOneNode: a client of one server is given a node of a cluster. Names that belong to
-// another node fail at once, and the error says what to use.
+// TestClientOfOneNode: a client of one server gets a cluster's node. Names of other nodes fail at once, and the error advises.
 func TestClientOfOneNode(t *testing.T) {
 	level.ForAll(t)
 	node := redistest.StartCluster(t, 2, 0).Nodes[0]

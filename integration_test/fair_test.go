@@ -148,8 +148,7 @@ func waitFairly(job string) error {
 	return <-failed
 }
 
-// killedWaiters is how many waiters the process has that is killed, manyClaims how many claims are
-// too many: one for it, one for who gets the lock, and as many for the machine being busy.
+// killedWaiters wait in the killed process. manyClaims are too many: after one for it, one for the grant, two for slowness.
 const killedWaiters, manyClaims = 7, 5
 
 // TestFairKilledInCluster: a process whose waiters stand in front is killed. It costs one claim at most, and not one for each

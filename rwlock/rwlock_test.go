@@ -358,7 +358,7 @@ func TestOtherKeys(t *testing.T) {
 	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "color", "red").Err())
 	require.ErrorContains(t, kindtest.Err(m.RLock(t.Context())), "color")
 	require.ErrorContains(t, kindtest.Err(m.Lock(t.Context())), "color")
-	require.ErrorContains(t, kindtest.Err(m.State(t.Context())), "no read-write lock")
+	require.ErrorContains(t, kindtest.Err(m.State(t.Context())), "not a read-write lock")
 	require.NoError(t, l.rdb.Set(t.Context(), l.name, "x", time.Minute).Err())
 	for _, try := range []func(context.Context, ...holdfast.Option) (*holdfast.Hold, error){m.Lock, m.RLock} {
 		require.ErrorContains(t, kindtest.Err(try(t.Context())), "WRONGTYPE")

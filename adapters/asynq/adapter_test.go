@@ -77,8 +77,7 @@ func completed(t *testing.T, info func() *asynq.TaskInfo) {
 	adaptertest.Eventually(t, "the task is done", func() bool { return info().State == asynq.TaskStateCompleted })
 }
 
-// TestNeverTwo: of two servers with four workers each one at a time processes a task of the lock. All
-// are done, without a retry.
+// TestNeverTwo: of two servers with four workers each one at a time processes a task of the lock. All are done without a retry.
 func TestNeverTwo(t *testing.T) {
 	var section adaptertest.Section
 	handler := func(ctx context.Context, _ *asynq.Task) error {
@@ -116,8 +115,7 @@ func TestNeverTwoControl(t *testing.T) {
 	}
 }
 
-// TestLoss: the handler is told, the task has failed and is processed again, and the lock of the one who
-// came after it is not freed.
+// TestLoss: the handler is told, its task fails and is processed again, and the lock of the next holder is not freed.
 func TestLoss(t *testing.T) {
 	work := adaptertest.NewWork()
 	first := true
@@ -164,8 +162,7 @@ func TestNotRun(t *testing.T) {
 	}
 }
 
-// TestLastAttempt: a task that asynq would archive waits for its lock. With Wait(0) for all attempts it is archived, and never
-// run.
+// TestLastAttempt: a task that asynq would archive waits for its lock. With Wait(0) for all attempts it is archived, never run.
 func TestLastAttempt(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	for name, opts := range map[string][]holdfast.Option{"": nil, "control": {holdfast.Wait(0)}} {

@@ -145,8 +145,7 @@ type deaf struct {
 	certmagic.Storage
 }
 
-// TestLoss: an attempt is not made whose lock somebody else has. The storage does not free it. Without
-// RenewLockLease the attempt is made.
+// TestLoss: no attempt is made while another holder has the lock, nor is it freed. Without RenewLockLease the attempt is made.
 func TestLoss(t *testing.T) {
 	for name, control := range map[string]bool{"": false, "control": true} {
 		t.Run(name, func(t *testing.T) {

@@ -65,8 +65,7 @@ func TestStop(t *testing.T) {
 	adaptertest.RequireFree(t, t.Name())
 }
 
-// TestOuterWrapper: a wrapper of cron around this one hides the Cron's context from the job, which is told of a
-// loss all the same. Stop waits for the job then.
+// TestOuterWrapper: a wrapper around this one hides the Cron's context; the job is told of a loss anyway. Stop waits for it.
 func TestOuterWrapper(t *testing.T) {
 	j := adaptertest.NewJournal()
 	work, job := endless()

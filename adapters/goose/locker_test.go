@@ -54,8 +54,7 @@ func ready(t *testing.T, dir string) {
 	require.NoError(t, err)
 }
 
-// TestGoosesOwnTest: of five providers at once one does all the work, each with a Locker of its own, and with one that is
-// taken for a SessionLocker and shared.
+// TestGoosesOwnTest: of five providers at once one does all the work: with a Locker each, or one shared as a SessionLocker.
 func TestGoosesOwnTest(t *testing.T) {
 	shared := newLocker(t)
 	for name, with := range map[string]func(t *testing.T) goose.ProviderOption{
@@ -96,8 +95,7 @@ func TestControl(t *testing.T) {
 	all.Wait()
 }
 
-// TestLoss: Up returns ErrLost with its results, and Down returns it alone. The lock of the one who came
-// after them is not freed.
+// TestLoss: Up returns ErrLost with its results, Down returns it alone. The lock of the next holder is not freed.
 func TestLoss(t *testing.T) {
 	p := provider(t, t.TempDir(), func(context.Context) error {
 		adaptertest.Lose(t, t.Name())

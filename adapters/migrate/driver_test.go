@@ -110,8 +110,7 @@ func TestOneAtATime(t *testing.T) {
 	adaptertest.RequireFree(t, t.Name())
 }
 
-// TestOneAtATimeControl: SQLite's driver itself lets processes migrate at once, where all have read the
-// version before the first one changes it.
+// TestOneAtATimeControl: SQLite's driver itself lets two processes migrate that both read the version before either changes it.
 func TestOneAtATimeControl(t *testing.T) {
 	var section adaptertest.Section
 	var reading sync.WaitGroup

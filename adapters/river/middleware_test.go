@@ -120,8 +120,7 @@ func TestMiddleware(t *testing.T) {
 	}
 }
 
-// neverTwo: of two processes with four workers each one at a time works a job of the lock. All are done,
-// and no attempt is used up by waiting.
+// neverTwo: of two processes with four workers each one at a time works a job. All are done; waiting uses up no attempt.
 func neverTwo(d *database) {
 	var section adaptertest.Section
 	work := func(ctx context.Context) error {

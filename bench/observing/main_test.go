@@ -14,8 +14,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestObserving takes a few turns: each measurement is a row, and the observer heard of each grant and
-// its end, which compare looks at itself.
+// TestObserving takes a few turns: each measurement is a row; compare itself checks that each grant and end was observed.
 func TestObserving(t *testing.T) {
 	s := settings{server: redistest.Shared(t).Addr(), turns: 3, turn: 5 * time.Millisecond, goroutines: []int{1, 8}}
 	var out strings.Builder

@@ -14,8 +14,7 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// TestSizing measures little, and finds what must be so of any amount: each hold is two keys and is
-// renewed, names of a client travel together, and a client listens once for a name.
+// TestSizing finds, for a few, what holds for any number: two keys a hold, joint renewals, one subscription a client and name.
 func TestSizing(t *testing.T) {
 	s := settings{
 		server: redistest.Start(t).Addr(), holds: 100, waiters: 40, lease: 3 * time.Second, window: 1500 * time.Millisecond,

@@ -132,8 +132,7 @@ func serverKinds(t *target) (kinds []string) {
 	return kinds
 }
 
-// calmAfterStorm plans a slice. Every other one has leases that are much longer than a wake-up may
-// take, so that who is not woken is noticed, and not saved by the end of a lease.
+// calmAfterStorm plans a slice. Every other one has long leases, so that their end does not hide a waiter that is not woken.
 func calmAfterStorm(seed uint64, i int, d time.Duration, t *target) plan {
 	p := plan{
 		work: work{Fair: seed%2 == 0, Lease: time.Second, Actors: 4, Names: 3, Period: 3 * time.Second},
@@ -233,8 +232,7 @@ func kindOf(key string) history.Family {
 	return history.Locks
 }
 
-// counts reports whether a key is one of those in which a semaphore counts, which stand for as long as
-// it remembers how many permits there are. A census says whether they are right.
+// counts reports whether a key is a semaphore's counters, which stand while it remembers its size. A census checks them.
 func counts(key string) bool {
 	name, ends := strings.CutSuffix(key, "}:timeout")
 	return kindOf(name) == history.Permits && (ends || !strings.Contains(name, "{"))

@@ -21,8 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// lack is of one defence, in a storm made for it: its faults come often, and others that would excuse
-// what is looked for do not.
+// lack is of one defence, in a storm made for it: its faults come often, and no others excuse what is looked for.
 type lack struct {
 	check  string // that finds it
 	off    string // the defence
@@ -30,8 +29,7 @@ type lack struct {
 	plan   plan
 }
 
-// lacks are one for each check that storms rely on. What only one kind of lock has checks for is shown in package
-// simulation, by the same actors and the same checks.
+// lacks are one for each check that storms rely on. Package simulation shows checks of one kind, by the same actors.
 func lacks() []lack {
 	// What is not given back stands for the whole lease, which is long, so it is noticed by those who wait, or at the end.
 	long := plan{work: work{Lease: 10 * time.Second, Actors: 4, Names: 3, Period: time.Second}, storm: 3 * time.Second,
@@ -102,8 +100,7 @@ func TestChecksSee(t *testing.T) {
 
 // What chaos found, told again without chance.
 
-// TestClosedUnderAnInnerUnlock: a client is closed while the unlock of an inner hold is on its way,
-// which then finds the lock released. It was closed, and not lost.
+// TestClosedUnderAnInnerUnlock: a client closes while an inner unlock is on its way: the lock is released, and not lost.
 func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, proxy := kindtest.Behind(t, srv.Addr(), 20*time.Second)
@@ -124,8 +121,7 @@ func TestClosedUnderAnInnerUnlock(t *testing.T) {
 	require.NotErrorIs(t, err, holdfast.ErrLost)
 }
 
-// TestRefusedOnce: a waiter is refused the subscription that it needs. The next one, moments later,
-// is not, because the server permits it again.
+// TestRefusedOnce: a waiter is refused its subscription. The next one, moments later, is not: the server permits it again.
 func TestRefusedOnce(t *testing.T) {
 	srv := redistest.Start(t)
 	h := kindtest.Lock(t, fairlock.New(kindtest.NewClient(t, srv.Client(t), nil), "refused"))

@@ -98,8 +98,7 @@ func clientMain(text string) error {
 	if err := rec.Err(); err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
-	// A pool of go-redis whose server refuses connections notices within a second that it was
-	// closed. NewFailoverClusterClient leaves three goroutines for good.
+	// A refused pool of go-redis notices its end within a second. NewFailoverClusterClient leaves three goroutines for good.
 	const goRedis = "github.com/redis/go-redis/v9"
 	return goleak.Find(goleak.IgnoreAnyFunction(goRedis+"/internal/pool.(*ConnPool).tryDial"),
 		goleak.IgnoreAnyFunction(goRedis+".(*sentinelFailover).listen"),

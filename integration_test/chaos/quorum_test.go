@@ -21,8 +21,7 @@ import (
 	"github.com/holdfast-go/holdfast/redlock"
 )
 
-// Quorum locks: five masters that know nothing of each other. A process has a proxy of its own
-// before each, and its faults hit some of them.
+// Quorum locks: five masters apart. A process has a proxy of its own before each, and its faults hit some of them.
 
 // startMasters makes a target of independent masters, whose clocks are so far ahead; those that are not told of are right.
 func startMasters(tb testing.TB, p redistest.Program, ahead ...time.Duration) *target {
@@ -94,8 +93,7 @@ func (j *job) openQuorum(opts *holdfast.Options, rng *rand.Rand) (cfg workload.C
 	}, nil
 }
 
-// withoutSplits leaves out who tried and was refused: it may only have met others that tried, and
-// nobody held the lock. And who asked for the state, which quorum locks do not have.
+// withoutSplits leaves out refused attempts, since candidates refuse each other, and looks at a state that quorums do not have.
 func withoutSplits(ops []history.Op) []history.Op {
 	return slices.DeleteFunc(ops, func(o history.Op) bool {
 		return o.Kind == history.Try && o.Result == history.Denied || o.Kind == history.State
@@ -157,8 +155,7 @@ func (w *weather) old(ctx context.Context) bool {
 	return workload.Sleep(ctx, time.Until(w.t.begun.Add(grown)))
 }
 
-// restart has masters lose their data. With them goes a hold that could not reach the others: those
-// who granted it are a minority then, and for a lease nobody can tell whether it was alone.
+// restart has masters lose their data, and so a hold that reached few others: for a lease nobody can tell whether it was alone.
 func (w *weather) restart(ctx context.Context, hit []*redistest.Server) {
 	from := now()
 	for _, n := range hit {
@@ -182,8 +179,7 @@ func linksPlan(seed uint64, d time.Duration) plan {
 	return p
 }
 
-// nextLink mends the link to the master that the process could not reach, and takes the next one
-// down: connections are refused, or nothing arrives. It stays like that.
+// nextLink mends the process's broken link to a master and breaks the next: it refuses connections or carries nothing.
 func (s *slot) nextLink() {
 	if s.mend != nil {
 		s.mend()

@@ -158,8 +158,7 @@ var global = map[string]func(ctx context.Context, w *weather){
 	"foreign": func(ctx context.Context, w *weather) { w.foreign(ctx) },
 }
 
-// stall is what a process notes of itself when it did not run for a while: on a busy machine, what it was about to
-// do is done later by that.
+// stall is noted by a process that did not run for a while: what it was about to do is late by that.
 const stall history.Kind = "stall"
 
 // noteStalls notes the stalls of this process until stop is closed.
@@ -277,8 +276,7 @@ func startCluster(tb testing.TB, p redistest.Program) *target {
 	return t
 }
 
-// startSentinel makes a target of a primary with a replica under Sentinels. The program knows
-// CLIENT PAUSE WRITE, so it is Redis 7 or later, or Valkey.
+// startSentinel makes a target of a primary, a replica and Sentinels. It uses CLIENT PAUSE WRITE: Redis 7 or later, or Valkey.
 func startSentinel(tb testing.TB, p redistest.Program) *target {
 	s := redistest.StartSentinel(tb, redistest.Exec(p.Path), redistest.Debug())
 	t := &target{name: "sentinel-" + p.Name, mode: sentinel, nodes: s.Nodes, addrs: s.Addrs()}

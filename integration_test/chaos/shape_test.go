@@ -61,8 +61,7 @@ func (s *shape) names(m mode) (list []string) {
 	return list
 }
 
-// connectTo makes a go-redis client of this shape, of a single server where there are several. Its
-// retries stay on, as users have them.
+// connectTo makes a go-redis client of this shape for one of several single servers. It retries, as users' clients do.
 func (j *job) connectTo(addr string) redis.UniversalClient {
 	s := &j.Shape
 	o := &redis.UniversalOptions{
@@ -170,8 +169,7 @@ func list(counts map[string]int) string {
 	return strings.Join(parts, ", ")
 }
 
-// bag deals kinds of faults: each once, in random order, before any comes again. What cannot be
-// dealt in one run is the first in a later one.
+// bag deals kinds of faults in random order, each once before any comes again. What one run leaves comes first in the next.
 type bag struct {
 	rng  *rand.Rand
 	left []string

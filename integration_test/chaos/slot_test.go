@@ -153,8 +153,7 @@ var local = map[string]func(ctx context.Context, s *slot){
 		d := between(s.rng, 20*time.Millisecond, 450*time.Millisecond)
 		s.sometimes(ctx, func(p *faultproxy.Proxy, match func([]string) bool) { p.DelayRequest(match, 0, d) })
 	},
-	// Some requests come much later than everything that follows them: within the time for which
-	// they are good, or after it, and some when all is over.
+	// Some requests come much later than all that follows them: while they are good, or after, and some when all is over.
 	"keep-request": func(ctx context.Context, s *slot) {
 		d := time.Hour
 		if s.rng.IntN(2) == 0 {

@@ -127,8 +127,7 @@ func (l *lab) send(args []string) {
 	require.NoError(l, l.direct.Process(l.Context(), redis.NewCmd(l.Context(), words...)))
 }
 
-// Every operation happens at most once. (What of the repeats of the library itself is not here has its controls in the suite
-// of each kind, and in the rows of the scripts.)
+// Every operation happens at most once. (Other repeats have controls in each kind's suite and in the rows of the scripts.)
 var retryDefences = []proof{
 	{
 		name: "commands without retry", fault: "reply of an acquisition lost, go-redis repeats it",
@@ -172,8 +171,7 @@ var retryDefences = []proof{
 // short is a lease that is renewed within a test, and that a busy machine renews in time.
 var short = &holdfast.Options{Lease: 3 * time.Second}
 
-// Everything ends by itself, and what has ended is nobody's. (What a failover does to a grant that too few
-// replicas have is shown one folder up.)
+// Everything ends by itself, and then has no owner. (One folder up: a failover and a grant that too few replicas have.)
 var leaseDefences = []proof{
 	{
 		name: "renewal ends with the hold", fault: "a lock is unlocked, another one is held on", off: &defence.Bound,

@@ -120,8 +120,7 @@ func (l *lab) sends(s *lua.Script) func([]string) bool {
 	return func(args []string) bool { return is(args) || faultproxy.Script(mutated)(args) }
 }
 
-// comes waits for what the promise says, and reports whether it came: with the defence it is given
-// all the time that a busy machine may need. Without it, it is not expected.
+// comes waits for what is promised and reports whether it came; with the defence for as long as a busy machine needs.
 func (l *lab) comes(cond func() bool) bool {
 	limit := patience
 	if l.off {

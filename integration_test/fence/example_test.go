@@ -35,8 +35,7 @@ func (r *repository) setPrice(ctx context.Context, article string, price int) er
 	return tx.Commit()
 }
 
-// A holder who was overtaken comes late, and the database refuses its transaction. SQLite stands
-// for any database here.
+// A holder who was overtaken comes late, and the database refuses its transaction. SQLite stands for any database here.
 func Example_sql() {
 	ctx := context.Background()
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})

@@ -43,8 +43,7 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// writerEnv makes the test binary a process that locks, waits for a word, and writes: "<address of
-// Redis> <name> <DSN of PostgreSQL>".
+// writerEnv makes the test binary lock, wait for a word, and write: "<address of Redis> <name> <DSN of PostgreSQL>".
 const writerEnv = "HOLDFAST_TEST_FENCED_WRITER"
 
 // The places that a writer writes to. Each store has one that is guarded, and one that is not: the control.
