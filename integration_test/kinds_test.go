@@ -37,8 +37,7 @@ var sameKeys = []struct {
 	}, lua.FairAcquire},
 }
 
-// TestKindsDoNotReenterEachOther: under a hold of one kind the other kind is refused the name,
-// before anything is sent, and both go on.
+// TestKindsDoNotReenterEachOther: under a hold of one kind the other is refused the name before anything is sent; both go on.
 func TestKindsDoNotReenterEachOther(t *testing.T) {
 	for i, outer := range sameKeys {
 		inner := sameKeys[1-i]
@@ -67,8 +66,7 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 	}
 }
 
-// TestKindsHaveIDsOfTheirOwn: where an attempt of one kind gets to the server under a hold of the
-// other, and is repeated, it is refused, and the other's hash is left alone.
+// TestKindsHaveIDsOfTheirOwn: a repeated attempt of one kind, under a hold of the other, is refused and leaves its hash alone.
 func TestKindsHaveIDsOfTheirOwn(t *testing.T) {
 	defer defence.OneKind.Without(t)() // else it would never get there
 	for i, outer := range sameKeys {

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
-// step is something that happens to servers while locks are in use. It loses no acknowledged write,
-// so that the history must be a good one.
+// step is something that happens to servers in use. It loses no acknowledged write, so the history must be a good one.
 type step struct {
 	name string
 	do   func(t *testing.T, top topology.Topology)
@@ -72,8 +71,7 @@ func stepsOf(top topology.Topology) []step {
 	return steps
 }
 
-// TestUnderLoad uses locks at random from several clients while one thing after the other happens
-// to the servers, and checks the history. The order of the steps comes from the seed.
+// TestUnderLoad checks the history of random use by several clients while things happen to servers, in the seed's order.
 func TestUnderLoad(t *testing.T) {
 	seed := level.Seed(t)
 	replay := level.Replay(t, seed)
@@ -182,8 +180,7 @@ func (l *load) finish(replay string) {
 	nothingLeft(l.T, l.top, loadKey)
 }
 
-// nothingLeft waits until no lock whose name begins like this is held, and then sees that no key is
-// without a time to live and that nobody is subscribed.
+// nothingLeft waits until no lock with this prefix is held; then each key must have a TTL and no client may be subscribed.
 func nothingLeft(t *testing.T, top topology.Topology, prefix string) {
 	n := top.Serving(t, prefix)
 	list := func(args ...string) (all []string) {

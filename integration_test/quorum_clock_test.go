@@ -56,8 +56,7 @@ func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 	return m
 }
 
-// aged waits until masters are older than a lease. Younger ones, one of which has forgotten a lock
-// that others know of, vote for nobody else.
+// aged waits until masters are older than a lease: younger ones that have forgotten a lock vote for nobody else.
 func aged(t *testing.T, rdbs []*redis.Client) {
 	require.Eventually(t, func() bool {
 		for _, rdb := range rdbs {
@@ -70,8 +69,7 @@ func aged(t *testing.T, rdbs []*redis.Client) {
 	}, patience, 10*time.Millisecond, "older than a lease")
 }
 
-// TestQuorumClock: the clocks of two masters of five jump beyond the lease. A hold that all five
-// know of stands, nobody else gets the lock, and the two are asked to take it back.
+// TestQuorumClock: the clocks of two of five masters jump beyond the lease. A hold known to all stands, and both take it back.
 func TestQuorumClock(t *testing.T) {
 	level.ForAll(t)
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
@@ -159,8 +157,7 @@ func TestQuorumClockWeakness(t *testing.T) {
 // two holders are inside. What it does promise then: the second one's token is greater, the first one is told by its next
 // renewal, and neither touches the other's grant.
 
-// weakLease is renewed often, so that a test need not wait long for the news. electionLease is not
-// renewed before the servers have elected another, which takes seconds on a busy machine.
+// weakLease is renewed often and brings news soon; electionLease not before an election is over: seconds on a busy machine.
 const (
 	weakLease     = 6 * time.Second
 	electionLease = 45 * time.Second

@@ -19,8 +19,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// visits is a random history of a queue in which Redisson's waiters come and go among ours, live
-// and dead, in virtual time: what a step takes on this machine is given back.
+// visits is a random history of a queue of ours and Redisson's, live and dead, in virtual time: a step takes no real time.
 type visits struct {
 	java
 	rnd     *rand.Rand
@@ -265,8 +264,7 @@ func TestRedissonFairVisitsControls(t *testing.T) {
 	}
 }
 
-// What Redisson 4.7 sends for its fair lock, as it was recorded; the scripts are written anew to do
-// the same commands. Its times are those of its clients.
+// What Redisson 4.7 sends for its fair lock, recorded; the scripts do the same commands. Its times are those of its clients.
 
 const (
 	javaName    = "fair"
@@ -276,8 +274,7 @@ const (
 	javaWait    = 300 * time.Second // fairLockWaitTimeout
 )
 
-// javaPurge begins each of its scripts but the one for giving up: heads whose deadline has passed
-// go, to the first one that has another or none.
+// javaPurge begins its scripts, except that for giving up: expired heads go, up to the first with a later deadline or none.
 const javaPurge = `
 local call = redis.call
 local function purge(now)

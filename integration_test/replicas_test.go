@@ -54,8 +54,7 @@ func knowsWAITAOF(t *testing.T, srv *redistest.Server) bool {
 	return info[0] != nil
 }
 
-// TestReplicasConfirm: on every version, the grant is at the replica when it is told, and it is
-// none if the replica stands still.
+// TestReplicasConfirm: on every version a told grant is at the replica, and there is none if the replica stands still.
 func TestReplicasConfirm(t *testing.T) {
 	level.ForAll(t)
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
@@ -136,8 +135,7 @@ func replicasOf(top topology.Topology) int {
 	return 1
 }
 
-// TestReplicasInEveryTopology: also where the client has to find the server first, and after a
-// failover, when it is another one.
+// TestReplicasInEveryTopology: also where the client has to find the server first, and after a failover to another one.
 func TestReplicasInEveryTopology(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		for kind, m := range locks(newClient(t, top.Connect(t), nil), "orders") {

@@ -20,8 +20,7 @@ type sender func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply,
 // clock is the server's time: when the row was prepared in ms, before the call and when its keys were looked at in us.
 type clock struct{ start, from, to int64 }
 
-// check runs the row on a server that has nothing else, and tells what is not as it says. Where that
-// took so long that places may have ended, it shows nothing, and is done again.
+// check runs the row on an empty server and tells what differs, again if it took so long that places may have ended.
 func (r row) check(ctx context.Context, rdb *redis.Client, script *lua.Script, send sender) error {
 	for {
 		span, err := r.once(ctx, rdb, script, send)
@@ -318,8 +317,7 @@ func (e *ears) told(ctx context.Context, rdb *redis.Client, span clock) (string,
 	return strings.Join(told, " "), nil
 }
 
-// grantIn is a message without the fields of a grant that are no constants: these must be the token of the key
-// and the server's time.
+// grantIn is a message without a grant's variable fields: these must be the key's token and the server's time.
 func grantIn(ctx context.Context, rdb *redis.Client, of, message string, span clock) (string, error) {
 	if asks, ok := strings.CutSuffix(message, " - - -"); ok { // it is told to ask
 		return asks + "/-", nil

@@ -12,8 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The keys of the lock in the tables of the scripts, spelled out because the spelling is a promise
-// to Redisson, and to other versions.
+// The lock's keys in the tables of scripts, spelled out: the spelling is a promise to Redisson and to other versions.
 const (
 	scriptLock    = "orders:42"
 	scriptToken   = "redisson_lock_token:{orders:42}"
@@ -22,8 +21,7 @@ const (
 	scriptEnds    = "redisson_lock_timeout:{orders:42}"
 )
 
-// scriptKeys are the words that stand in rows for keys. READS:u:h7 is the lease of a reader, and
-// READS:r:1#2 that of the second hold of one of Redisson's.
+// scriptKeys are the rows' words for keys. READS:u:h7 is a reader's lease, READS:r:1#2 that of a second hold of Redisson's.
 var scriptKeys = map[string]string{
 	"LOCK": scriptLock, "TOKEN": scriptToken, "CHANNEL": scriptChannel, "ORDER": scriptQueue, "ENDS": scriptEnds,
 	"RWCHANNEL": "redisson_rwlock:{orders:42}", "WRITERS": "holdfast_rwlock_writers:{orders:42}",
@@ -250,8 +248,7 @@ func anys(words []string) (all []any) {
 	return all
 }
 
-// score is a word of a sorted set as the server has it, where from is the moment that it counts from. Ends of
-// claims are told from places by their sign.
+// score is a word of a sorted set as the server has it, counted from a moment. The sign tells ends of claims from places.
 func score(key, word string, from float64) string {
 	claim, isClaim := strings.CutPrefix(word, "!")
 	if claim[0] != '@' && claim[0] != '+' {

@@ -13,8 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// row is one call of a script. Rows are data, so that each can be run again with an edited script:
-// a row that does not fail then shows nothing.
+// row is one call of a script. Rows are data, to be run again with an edited script: one that does not fail shows nothing.
 type row struct {
 	name   string
 	script *lua.Script
@@ -203,8 +202,7 @@ const (
 	latchArgs = "stay=60s " + inTime + " repeats=60s by=PUBLISH channel=redisson_countdownlatch__channel__{orders:42}"
 )
 
-// scenes are states with which many rows begin. Owners with one letter are those of plain locks; u:h7 is a
-// hold of the client u.
+// scenes are states with which many rows begin. Owners with one letter are of plain locks; u:h7 is a hold of the client u.
 var scenes = map[string]string{
 	"nothing":  "",
 	"heldByA":  "LOCK{a=1}/10s TOKEN=5000/20s",

@@ -123,8 +123,7 @@ func TestFenceInACluster(t *testing.T) {
 // The rule of a user of the guard for keys called stock:*, beside that for the commands that it is given.
 const aclFence = "+evalsha +eval +get +set ~stock:* ~holdfast_fence:{stock:*"
 
-// TestFenceLeastPrivilege: with exactly this rule and its command the guard works, and without each
-// part of it something is refused.
+// TestFenceLeastPrivilege: with exactly this rule and its command the guard works; without each part something is refused.
 func TestFenceLeastPrivilege(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
@@ -171,8 +170,7 @@ const (
 	fenceLast = "holdfast_fence:{stock:7}"
 )
 
-// The rows of fence.lua, whose call is a token, and a command without its key. The reply is that of the command, or
-// the token for which it was refused.
+// The rows of fence.lua: a call is a token and a command without its key; the reply is the command's, or the refusing token.
 var fenceRows = table(`
 the first
 	nothing | fence SET x | 1 "OK" | KEY=x LAST=5000 | if last ~= token then redis.call('SET', KEYS[1], token) end =>

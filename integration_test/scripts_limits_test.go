@@ -24,8 +24,7 @@ func full(ctx context.Context, t *testing.T, rdb *redis.Client) (restore func())
 	return func() { require.NoError(t, rdb.ConfigSet(ctx, "maxmemory", "0").Err()) }
 }
 
-// TestScriptsOutOfMemory: nothing is granted, no place is taken and nothing written; what holders need works as
-// ever, and so do the hand-over and leaving.
+// TestScriptsOutOfMemory: nothing is granted, queued or written; what holders need works, as do the hand-over and leaving.
 func TestScriptsOutOfMemory(t *testing.T) {
 	votes := slices.Concat(voteRows, voteTokenRows, voteClockRows, voteLateRows)
 	grants := func(r row) bool {
@@ -123,8 +122,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 	})
 }
 
-// TestScriptsOfALimitedUser: what a user may not do is caught, so that nothing stays locked, or is an error before
-// anything is written.
+// TestScriptsOfALimitedUser: a missing permission is caught, so that nothing stays locked, or an error before any write.
 func TestScriptsOfALimitedUser(t *testing.T) {
 	silent := table(`
 released, and nobody is told
@@ -244,8 +242,7 @@ func edit(t *testing.T, rows []row, name, cut, paste string) []row {
 	return []row{r}
 }
 
-// TestScriptsForMany: what the script for many holders does for one of them is what renew does, on
-// every server: every row of renew holds, and fails with its edit.
+// TestScriptsForMany: the script for many holders does to each as renew does: on every server its rows hold, or fail edited.
 func TestScriptsForMany(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
@@ -264,8 +261,7 @@ func TestScriptsForMany(t *testing.T) {
 	})
 }
 
-// amongOthers sends a renewal between two of names that nobody holds, in a script of its own in
-// place of renew_many if one is given.
+// amongOthers sends a renewal between two of free names, in the script given, if there is one, in place of renew_many.
 func amongOthers(edited *lua.Script) sender {
 	return func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error) {
 		free := lua.Renew.Call("free", "redisson_lock_token:{free}", "a", "30000", "3600000")

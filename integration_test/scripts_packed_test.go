@@ -48,8 +48,7 @@ func give(name, owner string) lua.Call {
 	return lua.Release.Call(name, "redisson_lock__channel:{"+name+"}", owner, "PUBLISH")
 }
 
-// inParcel sends a call among two that change nothing, in one script: the one given, if there is one,
-// in place of the library's.
+// inParcel sends a call between two that change nothing, in the script given, if there is one, in place of the library's.
 func inParcel(t *testing.T, edited *lua.Script) sender {
 	return func(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, error) {
 		client, script := rdb.(*redis.Client), lua.Many
@@ -104,8 +103,7 @@ func inMany(t *testing.T, r row) *lua.Script {
 	return lua.New("edited", text[:from]+strings.Replace(part, cut, paste, 1)+text[from+len(part):], 0)
 }
 
-// TestScriptsForManyLocks: what the script for many locks does for one of them is what acquire and
-// release do alone, on every server: their rows hold, and fail with their edits.
+// TestScriptsForManyLocks: the script for many locks does to each as acquire and release do: their rows hold, or fail edited.
 func TestScriptsForManyLocks(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb := redistest.Start(t, redistest.Exec(p.Path)).Client(t)
@@ -122,8 +120,7 @@ func TestScriptsForManyLocks(t *testing.T) {
 	})
 }
 
-// TestManyOutOfMemory: releases go through, acquisitions do not, and who is refused is told by whom,
-// in whatever order they were sent; as each alone.
+// TestManyOutOfMemory: in any order releases go through, and acquisitions do not and name the holder; as each alone.
 func TestManyOutOfMemory(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
@@ -247,8 +244,7 @@ token of another type
 	local last, time = call => call('PEXPIRE', name, 100000)\nlocal last, time = call
 `)
 
-// TestPassRepeated: a second attempt whose first one's answer was lost gives tokens that are
-// greater than the first one's; and if the first one released the lock, it finds that.
+// TestPassRepeated: an attempt after a lost answer gives greater tokens than the first, or finds that that released the lock.
 func TestPassRepeated(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

@@ -114,8 +114,7 @@ func inPipeline(ctx context.Context, rdb lua.Processor, c lua.Call) (lua.Reply, 
 	return results[0].Reply, results[0].Err
 }
 
-// TestWrongTypeNamesTheLock: a key that holds something else is an error that says which key and
-// what to do, for every operation, on every server; the key is not touched.
+// TestWrongTypeNamesTheLock: a key of another type is an error of every operation, with key and remedy, and is not touched.
 func TestWrongTypeNamesTheLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

@@ -95,8 +95,7 @@ type Config struct {
 	// Least is of [GivenUp]; 0: not checked. Refusals are the times in which servers answered with errors on purpose.
 	Least    time.Duration
 	Refusals []Window
-	// Permits is how many a semaphore has where nobody has set their number, and Stay how long a
-	// latch lasts without a word, at least; 0: for ever.
+	// Permits is the number of a semaphore that is never set; Stay how long a latch lasts at least without a word, 0: for ever.
 	Permits int
 	Stay    time.Duration
 }
@@ -127,8 +126,7 @@ func Check(ops []Op, c Config) (found []Violation) {
 
 func givenUp(ops []Op, c Config) []Violation { return GivenUp(ops, c.Least, c.Refusals) }
 
-// Merge joins the histories of several recorders with one clock. Actors are numbered anew, because
-// each recorder counts its own.
+// Merge joins the histories of several recorders with one clock. It numbers actors anew: each recorder counts its own.
 func Merge(histories ...[]Op) (all []Op) {
 	type actor struct{ history, client, actor int }
 	numbers := make(map[actor]int)
@@ -151,8 +149,7 @@ type tb interface {
 	Errorf(format string, args ...any)
 }
 
-// DirEnv names the directory in which Report leaves histories and pictures; without it, in the
-// system's directory for temporary files.
+// DirEnv names the directory in which Report leaves histories and pictures, by default the system's for temporary files.
 const DirEnv = "HOLDFAST_HISTORIES"
 
 // Report fails the test with the violations, if there are any. It leaves the histories, Porcupine's pictures and the command

@@ -336,8 +336,7 @@ func TestRefusedForTheQueue(t *testing.T) {
 	}
 }
 
-// TestFifoOfPermits: who was handed permits and asks again gets a new token, so nothing is known of its
-// turn. Who waits for more than there are has no turn.
+// TestFifoOfPermits: who was handed permits and asks again has a new token and no known turn. Who waits for too many has none.
 func TestFifoOfPermits(t *testing.T) {
 	for more, wrong := range map[string]int{"": 1, "; 1: queue a#0 denied @30-31": 0, "; set of1 @10-11": 0, "; set of2 @10-11": 1} {
 		require.Len(t, Fifo(story(Permits, place+"1: lock a#2 of2 @4-40; "+second+more), Config{}), wrong, more)

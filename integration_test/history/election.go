@@ -10,8 +10,7 @@ import (
 // Unnamed begins the owner of a leadership that did not say who it is.
 const Unnamed = "unnamed:"
 
-// Observers finds what observers of elections were told and was not so: somebody who did not lead, an
-// order that was not; and leaders that lasted and were not told of.
+// Observers finds what observers of elections were told wrongly: a leader or an order; and lasting leaders that they missed.
 func Observers(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		terms := tenures(ops, 0)
@@ -83,8 +82,7 @@ func (c *Config) led(terms []tenure, ops []Op, o Op) bool {
 	})
 }
 
-// missed reports whether an observer was not told of a leader that led for longer than the bound while
-// it observed and nothing disturbed it.
+// missed reports whether an undisturbed observer was not told of a leader that led for longer than the bound meanwhile.
 func (c *Config) missed(t tenure, seen observer) bool {
 	if c.Bound == 0 {
 		return false

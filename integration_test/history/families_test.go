@@ -41,8 +41,7 @@ func TestReadersAndWriters(t *testing.T) {
 	})
 }
 
-// TestTurns: a reader that comes after one who waits to write does not go first. What decides is when
-// it called, and whether anybody wrote meanwhile.
+// TestTurns: a reader that comes after a waiting writer does not go first. What counts is its call, and a write meanwhile.
 func TestTurns(t *testing.T) {
 	const (
 		waits = "read a#1 @1-2; 1: queue b#0 @4-5; 1: lock b#2 @3-100; 1: queue b#0 denied @90-95; " // in its last attempt it is granted it

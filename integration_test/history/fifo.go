@@ -13,8 +13,7 @@ type wait struct {
 	asked  int64 // the call of the first attempt to get a place
 	queued int64 // when it surely had one: the return of the first attempt that was told so; Forever: never
 	until  int64 // when it stopped waiting: it returned, or its process died
-	// It asked once more and had it: permits that it was handed have a new token then. Who does not
-	// renew always asks, for the whole lease.
+	// It asked once more and had it, so permits handed to it have a new token. Without renewal it always asks, for the lease.
 	again bool
 }
 
@@ -84,8 +83,7 @@ func Fifo(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// overtaker is the first grant that overtook a waiter without an excuse. One is enough: the others
-// are mostly for the same reason. grants are in the order of their starts.
+// overtaker is the first grant that overtook a waiter without an excuse; others mostly have its reason. grants are sorted.
 func (c *Config) overtaker(a wait, grants []start, ops []Op) (first start, ok bool) {
 	if a.queued == Forever {
 		return first, false
@@ -151,8 +149,7 @@ func inCompany(ops []Op, w wait) bool {
 	})
 }
 
-// overtaken reports whether another, who came later, was granted the lock first. slack is how long
-// it may take to say that one has left.
+// overtaken reports whether a later caller was granted the lock first. slack is how late it may be known that a waiter left.
 func (w *wait) overtaken(by Op, slack time.Duration) bool {
 	switch {
 	case by.tokenless():
@@ -165,8 +162,7 @@ func (w *wait) overtaken(by Op, slack time.Duration) bool {
 	return by.Return < w.until-int64(slack)
 }
 
-// crowded is when somebody may have had a place: until it was granted the lock, or until its place
-// was given back, which who was disturbed, or died, leaves to the end of the place.
+// crowded is when somebody may have had a place: until its grant or the place's return; if disturbed or dead, until its end.
 func crowded(ops []Op, c Config) (list []Op) {
 	for _, w := range waits(ops) {
 		o := w.op
@@ -274,8 +270,7 @@ func occupied(ops []Op, c Config) []Window {
 	return sorted(busy)
 }
 
-// renewedLate reports whether a renewal by a client that was killed may have come late: its way was
-// disturbed while it held the lock.
+// renewedLate reports whether a killed client's renewal may have come late: its way was disturbed while it held the lock.
 func (c *Config) renewedLate(held Op, ops []Op) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
 		held.Return = o.Return
@@ -328,8 +323,7 @@ func sorted(lists ...[]Window) []Window {
 	return all
 }
 
-// died is when the client of an operation that did not return stopped: from when on it perhaps did nothing any more, and from
-// when on surely.
+// died is when the client of an operation without return stopped: perhaps from the first moment on, surely from the second.
 func died(o Op, ops []Op) Window {
 	for _, c := range ops {
 		if c.Kind == Crash && c.Client == o.Client && c.Return >= o.Call {
@@ -390,8 +384,7 @@ func Progress(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// wanted is when there was somebody all the time who waited for long enough to be served. Those of whom one comes
-// soon after the other has left are one time.
+// wanted is when at all times somebody waited for long enough to be served. Waits with a short gap between them are one time.
 func (c *Config) wanted(ops []Op) (list []Window) {
 	for i := range ops {
 		o := &ops[i]

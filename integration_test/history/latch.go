@@ -92,8 +92,7 @@ func linearLatch(ops []Op, c Config) []Violation {
 	return linearize(ops, c, latchModel, func(ops []Op) sequence { return latchSteps(ops, c) })
 }
 
-// latchSteps turns operations of one latch, in the order of their calls, into what the model does. A count-down
-// that was repeated says what its one count has left.
+// latchSteps turns operations of one latch, in the order of calls, into the model's. A repeated count-down tells its one count.
 func latchSteps(ops []Op, c Config) (list sequence) {
 	var ones, opens int
 	var last int64

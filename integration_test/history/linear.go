@@ -78,8 +78,7 @@ func linearize(ops []Op, c Config, model porcupine.Model, steps func([]Op) seque
 	return found
 }
 
-// steps turns operations of one name into what the model does. Those that tell nothing are left
-// out: a wait that was left, an extension, an unlock of a hold that had ended.
+// steps turns operations of one name into the model's, without abandoned waits, extensions, and unlocks of ended holds.
 func steps(ops []Op, c Config) (list sequence) {
 	open := make(map[grantID]Op) // grants that nobody is known to have ended, by their Lock
 	lease := c.Lease + c.Recovery

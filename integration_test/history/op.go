@@ -91,8 +91,7 @@ type Op struct {
 	// Lock, Try, Reenter, Mixed: as which owner it asked the server last, if that was seen
 	Asked string `json:"asked,omitempty"`
 	Token uint64 `json:"token,omitempty"`
-	// State: the hold count. Permits: how many are asked for, or had; of a State without an Owner, how
-	// many are free. Latches: the count; -1: it was not told
+	// State: the hold count. Permits: asked for, had, or free (a State without an Owner). Latches: the count; -1: not told
 	Depth int    `json:"depth,omitempty"`
 	Total int    `json:"total,omitempty"` // Permits: how many there are
 	Value string `json:"value,omitempty"` // Elections: what a candidate says of itself
@@ -148,8 +147,7 @@ func (o *Op) trusted() int64 {
 // client was closed its own release may hand the lock to another process before that.
 const reporting = 50 * time.Millisecond
 
-// grantID is what all operations of one grant have in common. Owner ids are used again, tokens are
-// not, except those of readers.
+// grantID is what all operations of one grant share. Owner ids are used again, tokens are not, except those of readers.
 type grantID struct {
 	owner  string
 	token  uint64
@@ -190,8 +188,7 @@ func (o *Op) String() string {
 // Window is a time in which servers, network or clients were disturbed on purpose.
 type Window struct{ From, To int64 }
 
-// Event is something that happened to a lock of a [Family] beside the first, told apart as far as it
-// matters whether a run has seen it.
+// Event is what happened to a lock of a [Family] beside the first, as finely as it matters whether a run has seen it.
 type Event struct {
 	Of     Family
 	Kind   Kind
@@ -297,8 +294,7 @@ type Recorder struct {
 // NewRecorder makes a recorder. now is its clock, in nanoseconds; histories that are checked together have one clock.
 func NewRecorder(now func() int64) *Recorder { return &Recorder{now: now} }
 
-// Stream has each call and each return also written to out at once, as a line that [Read]
-// understands: what a process has written survives it.
+// Stream has each call and return also written to out at once, as a line that [Read] understands: it survives the process.
 func (r *Recorder) Stream(out io.Writer) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -351,8 +347,7 @@ func (r *Recorder) Note(op Op) {
 	r.Begin(op).End(func(o *Op) { o.Result, o.Error = op.Result, op.Error })
 }
 
-// Crash notes that the client has stopped for good. What it goes on to do, in a process that was
-// only cut off from the world to play dead, is not recorded.
+// Crash notes that the client has stopped for good. What a process does after it that only plays dead is not recorded.
 func (r *Recorder) Crash(client int) {
 	r.Note(Op{Kind: Crash, Client: client, Result: OK})
 	r.mu.Lock()

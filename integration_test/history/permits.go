@@ -76,8 +76,7 @@ func (c *Config) numbers(ops []Op) (list []number) {
 	return list
 }
 
-// Free finds permits that are lost: an end at which nobody has any, and not all are free. The end is a
-// State without an owner whose Last says so.
+// Free finds lost permits: not all are free at the end, which is a State without an owner whose Last says so.
 func Free(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, o := range ops {
@@ -94,8 +93,7 @@ func Free(ops []Op, c Config) (found []Violation) {
 	return found
 }
 
-// permitWakeUps is [WakeUps] of those who wait for permits. Nobody is to be served while there are
-// fewer free than any of those wants who may be in the queue: it may be the first.
+// permitWakeUps is [WakeUps] of those who wait for permits: none is due while fewer are free than any in the queue wants.
 func permitWakeUps(ops []Op, c Config) []Violation {
 	return c.sleepers(ops, func(ops []Op, _ Op) []Window {
 		return sorted(scarce(ops, c), faulty(ops, c))

@@ -8,8 +8,7 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// writers are the operations of those who write, or may have begun to: an Upgrade, which is of the hold
-// to read, waits to write once that has ended.
+// writers are the operations of possible writers: of an Upgrade too, which waits to write once its hold to read has ended.
 func writers(ops []Op) []Op {
 	return slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Shared && o.Kind != Upgrade })
 }
@@ -142,8 +141,7 @@ func lastAttempt(ops []Op, lock *Op) (last *Op) {
 	return last
 }
 
-// meetsWrite reports whether somebody else than the one that waits may have written during a reader's call:
-// that is the one which the reader has let go first, or the reader itself.
+// meetsWrite reports whether another than the waiter may have written during a reader's call: whom it let go first, or itself.
 func meetsWrite(all []tenure, q, r Op) bool {
 	return slices.ContainsFunc(all, func(t tenure) bool {
 		waited := t.op.Client == q.Client && t.op.Actor == q.Actor && t.op.Call <= q.Call && t.op.Return >= q.Return

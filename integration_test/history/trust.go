@@ -79,8 +79,7 @@ func unknowable(text string) bool {
 // refusedFor reports whether a server refused an operation for a reason that does not pass.
 func refusedFor(text string) bool { return strings.Contains(text, "WRONGTYPE") || IsTooMany(text) }
 
-// IsTooMany reports whether an error says that a semaphore has fewer permits than were asked for: to people, or as the server
-// does, which is what hooks see.
+// IsTooMany reports whether an error, ours or (in hooks) the server's, says that a semaphore has fewer permits than asked for.
 func IsTooMany(text string) bool {
 	return strings.Contains(text, "raise their number with SetPermits") || strings.Contains(text, "permits were asked for")
 }
@@ -97,8 +96,7 @@ type Violation struct {
 	Picture []byte // of linearizability: an HTML page
 }
 
-// Exclusion finds owners that trusted their holds of one name at the same moment, but for readers, and an owner that
-// reads and writes itself.
+// Exclusion finds owners that trusted holds of one name at the same moment, unless both read, or one owner reads and writes.
 func Exclusion(ops []Op, _ Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0) // by return

@@ -37,8 +37,7 @@ func redsyncSide(rdb *redis.Client) side {
 	return side{"redsync", func(ctx context.Context, work job) error { return beforeRedsync(ctx, rdb, work) }}
 }
 
-// TestFleetOfRedsync: its programs and ours work under one name, and never two at a time. redsync gives up
-// after 32 tries; then the program tries again.
+// TestFleetOfRedsync: its programs and ours never hold one name at once. redsync gives up after 32 tries; its program goes on.
 func TestFleetOfRedsync(t *testing.T) {
 	onAllServers(t, func(t *testing.T, srv *redistest.Server) {
 		rdb, client := srv.Client(t), newClient(t, srv.Client(t))
@@ -57,8 +56,7 @@ func TestFleetOfRedislock(t *testing.T) {
 	})
 }
 
-// The controls of both: without the option ours get errors in place of a lock, and with a script that
-// takes a string for nothing two are inside, and the storm sees them.
+// The controls of both: without the option ours get errors, and a script that ignores strings lets two in: the storm sees it.
 func TestFleetControls(t *testing.T) {
 	t.Run("without the option", func(t *testing.T) {
 		t.Parallel()

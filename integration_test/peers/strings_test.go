@@ -59,8 +59,7 @@ func TestStringIsALock(t *testing.T) {
 	})
 }
 
-// TestStringEnds: whoever waits for a string has the lock when the string's time to live is over, or when it
-// is gone, and does not ask all the time meanwhile.
+// TestStringEnds: a waiter for a string has the lock when its time to live is over or it is gone, without asking all the time.
 func TestStringEnds(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx, rdb := t.Context(), srv.Client(t)
@@ -323,8 +322,7 @@ func TestAdvisoryClaims(t *testing.T) {
 	require.Error(t, err)
 }
 
-// TestNothingIsKept: under a name that others lock by strings, Keep does nothing: they would not ask for it.
-// The control is kept, as soon as its client listens to those who ask.
+// TestNothingIsKept: Keep ignores a name that others lock by strings: they would not ask for it. The control is kept.
 func TestNothingIsKept(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)

@@ -37,8 +37,7 @@ type Client struct {
 	main *Thread // connects and shuts down
 }
 
-// Connect makes a client of a topology as its default user. It is shut down when the test ends. Of
-// the settings those that say where servers are are filled in.
+// Connect makes a client of a topology as its default user, fills in where servers are, and shuts it down when the test ends.
 func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Client {
 	s.Mode = top.Kind().String()
 	if s.Addrs == nil {
@@ -56,8 +55,7 @@ func (w *Worker) Connect(tb testing.TB, top topology.Topology, s Settings) *Clie
 	return c
 }
 
-// shutdown ends the client, unless its process has ended; and not what its threads have locked: Redisson leaves
-// that to the end of the lease.
+// shutdown ends the client, unless its process has ended, but not its locks: Redisson leaves them to the end of the lease.
 func (c *Client) shutdown(tb testing.TB) {
 	tb.Helper()
 	select {
@@ -101,8 +99,7 @@ func (t *Thread) Start(a Ask) *Pending {
 	return t.c.w.send(t, a)
 }
 
-// Do has the thread do something and returns the answer. None within [Patience], and a bit more
-// than it is to wait itself, is the end of the test.
+// Do has the thread do something and returns the answer; none within [Patience] and the ask's own wait fails the test.
 func (t *Thread) Do(tb testing.TB, a Ask) Reply { return t.Start(a).Reply(tb) }
 
 // Call is Do for goroutines, which cannot end a test: what was thrown is an error, and so is no answer before ctx ends.
@@ -124,8 +121,7 @@ func (t *Thread) Interrupt(tb testing.TB) {
 	require.NoError(tb, t.Do(tb, Ask{Op: "interrupt"}).Err())
 }
 
-// Sleeps reports whether the thread waits for a message: it has had the answer that the lock is
-// taken, has looked again since it listens, and has begun to wait.
+// Sleeps reports whether the thread waits for a message: it was refused, looked again when it listened, and began to wait.
 func (p *Pending) Sleeps(tb testing.TB) bool { return p.thread.Do(tb, Ask{Op: "sleeps"}).Yes() }
 
 // Reply waits for the answer.
@@ -157,8 +153,7 @@ func (p *Pending) Answered() bool {
 	}
 }
 
-// Idle makes this process a worker that does nothing, if it was started as one, and reports
-// whether it was. A TestMain calls it first.
+// Idle makes this process a worker that does nothing, if started as one, and reports whether it was. TestMain calls it first.
 func Idle() bool {
 	says := os.Getenv(idleProcess)
 	if says == "" {

@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// TestDefectsOfRedisson shows what Redisson does wrong in a fleet, so that it is not taken for
-// ours, and what ours change about it. The names are those of docs/redisson.md.
+// TestDefectsOfRedisson shows what Redisson does wrong in a fleet, named as in docs/redisson.md, and what ours change about it.
 func TestDefectsOfRedisson(t *testing.T) {
 	t.Parallel()
 	stories := []struct {
@@ -51,8 +50,7 @@ func TestDefectsOfRedisson(t *testing.T) {
 	})
 }
 
-// freeAnyway: a thread has lost its fair lock, and unlocks it without an error while nobody has it. While somebody
-// has it, it is told.
+// freeAnyway: a thread that lost its fair lock unlocks it without an error while it is free. While it is held, it is told.
 func freeAnyway(s *story) {
 	j, m := s.thread(0), s.mutex(0)
 	lose := func() {
@@ -67,8 +65,7 @@ func freeAnyway(s *story) {
 	s.mustUnlock(h)
 }
 
-// notRenewed: Redisson's writer takes a read lock and gives it back, and its watchdog forgets the
-// write lock too. Somebody else gets it, and the writer is not told.
+// notRenewed: Redisson's writer reads and stops reading; its watchdog forgets the write lock. Another gets it in silence.
 func notRenewed(s *story) {
 	j := s.briefJava.Thread(s.T)
 	s.javaLocks(j, "lock")
@@ -127,8 +124,7 @@ func untold(s *story) {
 	require.NoError(s, s.side(sleeper, "read", "unlock").Err())
 }
 
-// missed: of two of Redisson's readers that wait behind a writer, one has not had the last answer when
-// the writer unlocks. The message wakes the other. It sleeps on, though it might read.
+// missed: a writer's unlock wakes one of Redisson's two readers. The other, whose last answer comes later, sleeps on in vain.
 func missed(s *story) {
 	p := faultproxy.New(s.T, topology.Addrs(s.top)[0])
 	java := s.java[0].w.Connect(s.T, s.top,
@@ -375,8 +371,7 @@ func (s *story) subscribed(which string) (n int64) {
 	return n
 }
 
-// passedBy: one of ours waits for two permits, of which one is free. One of Redisson's that comes later
-// takes it, and none of ours does.
+// passedBy: one of ours waits for two permits, of which one is free. A later one of Redisson's takes it, and none of ours does.
 func passedBy(s *story) {
 	j, late := s.thread(0), s.thread(1)
 	require.True(s, s.permits(j, Ask{Op: "trySetPermits", N: 2}).Yes())

@@ -22,8 +22,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
-// Leases of a fleet. A wake-up that is missed costs the long one, which no test waits for. The
-// short one is for tests that wait for its end, or see it renewed.
+// Leases of a fleet: a missed wake-up costs the long one, which no test waits for. Tests wait for the short one or its renewal.
 const (
 	long  = 4 * time.Minute
 	short = 5 * time.Second
@@ -205,8 +204,7 @@ func (s *story) waiting() (n int64) {
 	return n
 }
 
-// settled is waiting, where those have left who waited before: they listen for a moment longer.
-// Where waiters have no places nobody else may wait.
+// settled is waiting without those that left, which listen a moment longer. Without places nobody else may wait.
 func (s *story) settled() int64 {
 	if s.theirs == "fair" {
 		return s.waiting()
@@ -228,8 +226,7 @@ func (f *fleet) listeners(ctx context.Context, channel string) (n int64) {
 	return n
 }
 
-// ended is how many keys have ended by themselves, on all servers. Where no lease ends, each is a claim that a
-// waiter of Redisson's was given, and did not take within two seconds.
+// ended is how many keys expired on all servers: where no lease ends, the claims that Redisson's waiters left for two seconds.
 func (f *fleet) ended(t *testing.T) (n int) {
 	for _, node := range f.top.Nodes() {
 		reply, err := node.Try("INFO", "stats")

@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 )
 
-// TestLocks: what a lock of any kind goes through in a fleet of both, on every topology, and what only some kinds have
-// (see more).
+// TestLocks: what a lock of any kind goes through in a fleet of both, on every topology, and what only some have (see more).
 func TestLocks(t *testing.T) {
 	t.Parallel()
 	stories := []struct {
@@ -52,8 +51,7 @@ func TestLocks(t *testing.T) {
 	})
 }
 
-// exclusion: who has the lock keeps all others out, whichever side they are on; they wait, and are
-// woken by the other side's unlock.
+// exclusion: the holder keeps out all others, of either side; they wait, and the other side's unlock wakes them.
 func exclusion(s *story) {
 	j, other, m := s.thread(0), s.thread(1), s.mutex(0)
 	s.javaLocks(j, "lock")

@@ -46,8 +46,7 @@ type moreStory struct {
 	run  func(s *story)
 }
 
-// chain: goroutines of one client hand the lock off among them for as long as a thread of Redisson's
-// wants it too, and that gets its turn again and again.
+// chain: goroutines of one client hand the lock off while a thread of Redisson's wants it too, which gets its turn repeatedly.
 func chain(s *story) {
 	j := s.thread(0)
 	var done atomic.Bool
@@ -126,8 +125,7 @@ func several(s *story) {
 	owners("")
 }
 
-// spin: Redisson's spin lock asks again and again, and tells nobody when it unlocks, so that ours
-// waits for the end of the lease.
+// spin: Redisson's spin lock asks again and again and unlocks without a message, so ours waits for the end of the lease.
 func spin(s *story) {
 	j, m := s.thread(0), s.mutex(0)
 	s.theirs = "spin"
@@ -333,8 +331,7 @@ func queued(s *story) {
 	}
 }
 
-// called: who waits behind Redisson's listens at once where that calls who is first. No poll tells it to here, which
-// would be a second later.
+// called: a waiter behind Redisson's listens at once where that calls who is first: a poll would be a second later.
 func called(s *story) {
 	rdb := s.top.Connect(s.T)
 	rdb.AddHook(mutant.Hook(lua.FairPoll, "if not called or", "if true or"))

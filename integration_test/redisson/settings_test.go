@@ -89,8 +89,7 @@ func unaligned(s *story) {
 	require.NoError(s, s.ask(j, "unlock").Err())
 }
 
-// latchInTwoSlots: Redisson's own latches do not work in a cluster if their names have a hash tag: the
-// channel, a key of its scripts, is in another slot.
+// latchInTwoSlots: Redisson's latches with a hash tag fail in a cluster: the channel, a key of its scripts, is in another slot.
 func latchInTwoSlots(s *story) {
 	r := s.thread(0).Do(s.T, Ask{Op: "trySetCount", Kind: "latch", Name: s.given(), N: 1})
 	require.ErrorContains(s, r.Err(), "slot")

@@ -130,8 +130,7 @@ func (a *actor) lock(name string) (*grant, bool) {
 	return g, true
 }
 
-// tooLate reports whether the time of an attempt was over before it could listen: Redisson throws that in
-// place of a refusal, and has not got the lock.
+// tooLate reports whether an attempt's time was over before it could listen: Redisson throws that and has no lock.
 func tooLate(r Reply) bool {
 	return r.Threw("RedisTimeoutException") && strings.Contains(r.Message, "subscription")
 }

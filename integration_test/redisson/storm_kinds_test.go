@@ -78,8 +78,7 @@ func (st *storm) set(t *testing.T, c *holdfast.Client, j *Thread) {
 	}
 }
 
-// census asks how many permits are free when all have given back theirs. What was handed to one of
-// ours as it left comes back in the background.
+// census asks how many permits are free when all are back; a leaver of ours gives back in the background what it was handed.
 func (st *storm) census(t *testing.T, c *holdfast.Client) {
 	rec := st.recorder()
 	for _, name := range permitNames {

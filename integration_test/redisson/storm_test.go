@@ -182,8 +182,7 @@ func (st *storm) rage(t *testing.T, duration time.Duration) []history.Op {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	begun := time.Now()
-	// Ours go on until Redisson's have come to their end. Those would be left behind the place of the
-	// thread that was killed, for the five minutes that Redisson gives a waiter.
+	// Ours outlast Redisson's: these would wait for five minutes behind the place of the thread that was killed.
 	going, enough := context.WithCancel(t.Context())
 	defer enough()
 	var group, ours, watch sync.WaitGroup

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
-// victimEnv makes the test binary a client of the library that holds locks, waits for others, and
-// is killed: a victim as JSON. It writes the owner of each of its holds.
+// victimEnv makes the test binary a client that locks, waits and is killed: a victim as JSON. It writes its holds' owners.
 const victimEnv = "HOLDFAST_TEST_VICTIM"
 
 // victim is what such a process does. Locks are numbers of kinds and names.
@@ -97,8 +96,7 @@ func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill
 	return id, p.Kill
 }
 
-// TestDeath: processes of either side are killed while they hold locks and while they wait, and
-// the other side, and their own, go on.
+// TestDeath: processes of either side are killed while they hold and wait, and the other side, and their own, go on.
 func TestDeath(t *testing.T) {
 	t.Parallel()
 	test := func(t *testing.T, top topology.Topology) {

@@ -30,8 +30,7 @@ import (
 // Patience is how long a test waits for what must come, on however busy a machine.
 var Patience = patience()
 
-// IdleEnv names the environment variable that puts a worker that does nothing in the place of
-// Java: "yes" or "no", which is what it says to everything.
+// IdleEnv names the variable that puts a worker in Java's place that only says its value, "yes" or "no", to everything.
 const IdleEnv = "HOLDFAST_IDLE_WORKER"
 
 // idleProcess says to a process that it is such a worker.
@@ -79,8 +78,7 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the worker that the tests of a package share, started at the first call. It is
-// stopped by [StopShared]. What kills or stops a worker uses [Start].
+// Shared returns the package's worker, started at the first call and stopped by [StopShared]. To kill or stop one use [Start].
 func Shared(tb testing.TB) *Worker {
 	shared.Lock()
 	defer shared.Unlock()
@@ -320,8 +318,7 @@ func source() string {
 	return filepath.Dir(file)
 }
 
-// build returns the command of a worker, which is built if it is not there or its source has
-// changed. A second process that wants it meanwhile waits.
+// build returns the command of a worker, built if it or its source is new. A second process that wants it meanwhile waits.
 func build() ([]string, error) {
 	for _, program := range []string{"java", "javac", "mvn"} {
 		if _, err := exec.LookPath(program); err != nil {
