@@ -168,8 +168,7 @@ func story(t *testing.T, connect func() redis.UniversalClient, name string) {
 	storyOf(t, kinds[0], connect, name)
 }
 
-// storyOf is a lock's whole life between two clients: exclusion, re-entry, state, wake-up over a
-// hundred rounds, a lock that stays taken, forced unlock, and nothing left behind.
+// storyOf is a lock's life between two clients: exclusion, re-entry, state, a hundred wake-ups, staying taken, forced unlock.
 func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name string) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

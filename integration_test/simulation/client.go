@@ -23,8 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// inhabit lets one client live after the other until ctx ends. Each dies by a crash or is closed,
-// but none after storm has ended.
+// inhabit lets one client live after the other until ctx ends: each crashes or is closed, none once storm has ended.
 func (w *World) inhabit(ctx, storm context.Context, rng source) {
 	for ctx.Err() == nil {
 		life, cancel := context.WithTimeout(storm, w.round(rng.random(w.Life)))
@@ -169,8 +168,7 @@ func (w *World) home(number int) func(*rand.Rand) string {
 	}
 }
 
-// actor is what the actors of a client do. Names are used for a few leases, and again some names
-// later. What is seen of plain and fair locks is counted in the ledger.
+// actor configures a client's actors. Names are used for a few leases, and again later; the ledger counts plain and fair locks.
 func (w *World) actor(c *holdfast.Client, ledger *workload.Ledger, number int) workload.Config {
 	granted := &w.granted
 	if w.Fair {
@@ -289,8 +287,7 @@ func (w *World) census() {
 	w.histories = append(w.histories, rec.Ops())
 }
 
-// stays reports whether a key may stand when all leases have ended: last tokens, which end later, and how
-// many permits there are.
+// stays reports whether a key may stand when all leases have ended: last tokens, which end later, and permits' numbers.
 func (w *World) stays(key string) bool {
 	if strings.HasPrefix(key, "redisson_lock_token:") {
 		return true
@@ -304,8 +301,7 @@ func (w *World) stays(key string) bool {
 // collectors is where the numbers of the goroutines of an owner of many locks begin.
 const collectors = 1000
 
-// collect has one owner of a client hold many locks now and then, which nobody else wants, until
-// ctx ends. Every other time the server loses all of them at one moment.
+// collect has a client's owner hold many uncontended locks now and then, until ctx ends. Every other time all are lost at once.
 func (w *World) collect(ctx context.Context, c *holdfast.Client, ledger *workload.Ledger, rec *history.Recorder, number int) {
 	rng := newSource(w.Seed, 'm', uint64(number)) //nolint:gosec // not negative
 	names := make([]string, w.Many)
@@ -340,8 +336,7 @@ func (w *World) lose(names []string) {
 	w.histories = append(w.histories, ops)
 }
 
-// told finds holds of lost locks that went on for longer than until their next renewal, though
-// nothing was wrong with their client's way to the server.
+// told finds lost holds that outlasted their next renewal although their client's way to the server was undisturbed.
 func (w *World) told(ops []history.Op) (found []history.Violation) {
 	limit := int64(w.Lease/3 + time.Second + 2*w.ReadTimeout + 100*w.slowest())
 	type grant struct {

@@ -151,8 +151,7 @@ const (
 	moreCommands   = 100
 )
 
-// dear finds the first moment at which callers cost more than they may. In a fault, and in the recovery time after
-// it, places may stand that cannot be given back.
+// dear finds the first moment at which callers cost too much. Places may stand that a fault keeps from being given back.
 func (w *World) dear(ops []history.Op) (found []history.Violation) {
 	limit := func(check string, l load, is, most int) bool {
 		if is > most {
@@ -175,8 +174,7 @@ func (w *World) dear(ops []history.Op) (found []history.Violation) {
 	return found
 }
 
-// callers are how many want the lock, or did so until a moment ago, when what they leave is still being given back; and how many
-// calls there were so far, of any kind.
+// callers are how many want the lock at a time, or left so recently that their places go back, and how many calls came so far.
 func (w *World) callers(ops []history.Op, at int64) (live, calls int) {
 	from := at - int64(6*w.slowest())
 	want := make(map[[2]int]bool)

@@ -12,8 +12,7 @@ import (
 	"time"
 )
 
-// source is a stream of random numbers of its own for everything that happens by itself: what one
-// of them draws does not depend on the order in which the others run.
+// source is a stream of random numbers of its own for each actor: its draws do not depend on the order in which others run.
 type source struct{ *rand.Rand }
 
 func newSource(seed uint64, path ...uint64) source {
@@ -66,8 +65,7 @@ func newNetwork(w *World, client int) *network {
 	return n
 }
 
-// moment is what chance has for something that happens now. It does not depend on what else happens
-// at this moment, nor on the connection on which it does, which is any that is idle.
+// moment is what chance has for an event now, whatever else happens at this moment, and on whichever idle connection it does.
 func (n *network) moment(what uint64, size int) source {
 	return newSource(n.w.Seed, what, n.client, uint64(n.w.Now()), uint64(size)) //nolint:gosec // not negative
 }

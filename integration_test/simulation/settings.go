@@ -73,8 +73,7 @@ func (s *Settings) atHome(actors int) {
 	s.Hold, s.Think = min(s.Hold, s.Lease/8), min(s.Think, s.Lease/4)
 }
 
-// Draw chooses settings. A run is a few hundred leases long, whatever the lease: faults meet as
-// many operations in an hour of long leases as in a minute of short ones.
+// Draw chooses settings. A run is a few hundred leases long: faults meet as many operations whether leases are long or short.
 func Draw(seed uint64) Settings { return drawOf(seed, kindOf(seed)) }
 
 // drawOf chooses settings of a world of one kind.

@@ -22,8 +22,7 @@ import (
 )
 
 var (
-	// few are the worlds of the quick level: the cheapest twenty of the first two hundred in which all
-	// happens that is to happen, and not only once.
+	// few are the quick level's worlds: the cheapest twenty of the first 200 in which all happens that is to, more than once.
 	few = []uint64{18, 21, 22, 23, 27, 46, 51, 71, 91, 99, 132, 145, 159, 173, 180, 181, 184, 187, 189, 195}
 	// many are those of all.
 	many = upTo(50)

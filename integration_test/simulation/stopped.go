@@ -18,8 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/suspend"
 )
 
-// stopped is what a process has in a fair queue that was stopped while its goroutines waited there:
-// connections that listen, and places that nobody takes the lock for.
+// stopped is a process that was stopped while it waited for a fair lock: it listens, and no goroutine takes what it is handed.
 type stopped struct {
 	name   string
 	claims int // that it was handed, and let lapse
@@ -119,8 +118,7 @@ func (w *World) nap(storm context.Context) {
 // noticed is after what time those are told of the end of their holds who only wait for it.
 const noticed = time.Second + time.Millisecond
 
-// napped moves deadlines that were noted before a nap, when a hold was to be unlocked that was lost
-// by that, and the deaths of those who had not noticed a nap yet.
+// napped moves deadlines noted before a nap that lost the hold to be unlocked, and the deaths of those that had not noticed it.
 func (w *World) napped(ops []history.Op) {
 	for i := range ops {
 		for _, nap := range w.naps {
@@ -149,8 +147,7 @@ func (w *World) pauses() map[int][]history.Window {
 // ends. What they leave in the queue must cost the server no more than taking it out once.
 func (w *World) mourn(storm context.Context) { w.strike(storm, 'd', (*stranger).die) }
 
-// die leaves the places of a fleet at the end of a queue: of one process or of many, which died a
-// moment ago, or so long ago that their places do not count any more.
+// die leaves places of the dead at the end of a queue: of one process or many, dead for a moment, or past their places' end.
 func (s *stranger) die(name string) error {
 	processes := []int{s.Dead, 40, 1}[s.rng.IntN(3)]
 	var owners []string
@@ -223,8 +220,7 @@ func (k *work) add(dead int) {
 	k.dead += dead
 }
 
-// check demands that what scripts did beyond their share was to take out the dead, each of them
-// once: to read a deadline, and to ask who listens for its process.
+// check demands that scripts' extra commands were for the dead, once each: to read a deadline, and ask who listens for it.
 func (k *work) check() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -240,8 +236,7 @@ func isNested(ctx any) bool {
 	return ctx != nil && reflect.ValueOf(ctx).Elem().FieldByName("nested").Bool()
 }
 
-// enough is how many grants others may have of a lock while a client waits for it all the time and
-// nothing is disturbed: several times as many as it takes until its turn.
+// enough is how many grants others may have while a client waits undisturbed: several times as many as until its turn.
 const enough = 40
 
 // starved finds clients that others are granted a lock before again and again.
@@ -310,8 +305,7 @@ func moments(ops []history.Op) (all []moment) {
 	return all
 }
 
-// slowLog is the log of a client: a record takes its time, or for the rest of the client's life,
-// and now and then it panics. None of that may be felt by anybody.
+// slowLog is a client's log: a record takes its time or the client's life, and some panic. None of that may be felt.
 type slowLog struct {
 	world *World
 	life  context.Context // of the client; Close does not wait for the log's time

@@ -163,8 +163,7 @@ func play(t *testing.T, clients int, act func(s *scene)) {
 // past has time go by.
 func (s *scene) past(d time.Duration) { s.sleep(s.t.Context(), d) }
 
-// TestPlacesArePutOff: a waiter for a fair lock has its place for as long as the lock is held. Without
-// the defence it loses the place, and does not notice.
+// TestPlacesArePutOff: a waiter for a fair lock keeps its place while the lock is held. Without the defence it loses it,.
 func TestPlacesArePutOff(t *testing.T) {
 	serves := func() (err error) {
 		play(t, 2, func(s *scene) {
@@ -189,8 +188,7 @@ func TestPlacesArePutOff(t *testing.T) {
 	require.ErrorIs(t, serves(), holdfast.ErrNotAcquired, "control")
 }
 
-// TestServerClock: all that the server knows of time moves with the bubble's clock, at the server's
-// rate: TIME in a script, times to live, and the end of a key.
+// TestServerClock: all of a server's time moves with the bubble's clock, at its rate: TIME in a script, TTLs, and keys' ends.
 func TestServerClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := bare(Settings{Skew: 0.005, Latency: time.Millisecond})
@@ -305,8 +303,7 @@ func (c impatience) run(t *testing.T) (grants int64) {
 	return grants
 }
 
-// TestPlacesEndWithTheirCallers: a place never counts for longer than its caller stays, though the polls of its client put
-// it off meanwhile, and still counts when the caller leaves.
+// TestPlacesEndWithTheirCallers: a place counts as long as its caller stays, no longer, though the client's polls put it off.
 func TestPlacesEndWithTheirCallers(t *testing.T) {
 	for _, c := range []struct {
 		kind   string

@@ -141,8 +141,7 @@ func (w *World) Run() Result {
 // Now is the clock of all recorders.
 func (w *World) Now() int64 { return int64(time.Since(w.start)) }
 
-// stale is after what time under way a message does not arrive any more: a kernel gives up at some
-// time. Those that are held for longer on purpose do arrive.
+// stale is for how long a message may be under way: then a kernel gives up. Those held for longer on purpose do arrive.
 func (w *World) stale() time.Duration { return 20 * w.ReadTimeout }
 
 // late is how much later than anything else a request may reach the server.

@@ -154,8 +154,7 @@ func (t *replicated) LoseWrites(tb testing.TB, _ string, during func()) Node {
 	return t.r.Failover(tb)
 }
 
-// Replicator is a topology that can be waited for: AwaitReplicas returns when the replicas of a
-// key's server have all that it has now, so that nothing of it is lost when it dies.
+// Replicator is a topology whose AwaitReplicas returns when a key's replicas have all of its server: its death loses nothing.
 type Replicator interface {
 	AwaitReplicas(tb testing.TB, key string)
 }

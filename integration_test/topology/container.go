@@ -32,8 +32,7 @@ type quiet struct{}
 
 func (quiet) Printf(string, ...any) {}
 
-// startContainer starts a single server of this image. Its log line is waited for, and then an answer: the line is
-// written a moment before the port answers.
+// startContainer starts a server of this image. It waits for the log line and an answer: the port opens a moment later.
 func startContainer(tb testing.TB, name, image string) Topology {
 	defaults(tb)
 	ctr, err := testcontainers.Run(tb.Context(), image,

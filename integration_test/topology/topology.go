@@ -74,8 +74,7 @@ type Topology interface {
 	Nodes() []Node
 	// Serving is the server that takes writes to the key now.
 	Serving(tb testing.TB, key string) Node
-	// Connect returns a new client that finds its way as a user's would, also after a failover, and
-	// logs in as [User]. It is closed when the test ends.
+	// Connect returns a new client that finds the server, also after a failover, as [User]. It is closed when the test ends.
 	Connect(tb testing.TB, change ...Change) redis.UniversalClient
 }
 
@@ -104,8 +103,7 @@ type Killer interface {
 	KillServing(tb testing.TB, key string) (promoted Node)
 }
 
-// Loser is a topology that can lose acknowledged writes: what is written to the key's server while
-// during runs is gone when LoseWrites returns, and so is that server.
+// Loser can lose acknowledged writes: what is written while during runs is gone when LoseWrites returns, with the server.
 type Loser interface {
 	LoseWrites(tb testing.TB, key string, during func()) (promoted Node)
 }
@@ -117,8 +115,7 @@ type Resharder interface {
 	BeginReshard(tb testing.TB, key string) *redistest.Move
 }
 
-// Addrs are the addresses that a client is given to find its way by, which need not be go-redis:
-// those of the Sentinels, who call the primary [redistest.SentinelMaster], or of the servers.
+// Addrs are where any client finds its way: the Sentinels, which call the primary [redistest.SentinelMaster], or the servers.
 func Addrs(top Topology) []string {
 	if s, ok := top.(*sentinel); ok {
 		return s.s.Addrs()
@@ -130,8 +127,7 @@ func Addrs(top Topology) []string {
 	return addrs
 }
 
-// options are those of a client: go-redis's own, but one dial for each attempt, so that a test of a
-// dead server does not wait for five, and nothing sent that the test did not ask for.
+// options are go-redis's own, but one dial for each attempt, not five, and nothing sent that the test did not ask for.
 func options(addrs []string, change []Change) *redis.UniversalOptions {
 	o := &redis.UniversalOptions{
 		Addrs:                    addrs,
@@ -184,8 +180,7 @@ const Rule = "~* &* " +
 	"+subscribe +unsubscribe +ssubscribe +sunsubscribe +ping +wait " +
 	"+cluster|slots +command +asking"
 
-// rule is Rule for a server of this version: Redis 6.0 knows neither rules for channels nor sharded
-// pub/sub and refuses what it does not know.
+// rule is Rule for a version: Redis 6.0 refuses rules for channels and sharded pub/sub, which it does not know.
 func rule(version string) []string {
 	words := append([]string{"on", ">" + Password}, strings.Fields(Rule)...)
 	if !strings.HasPrefix(version, "6.") {

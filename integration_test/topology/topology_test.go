@@ -42,8 +42,7 @@ func refused(top Topology) (entries []any) {
 	return entries
 }
 
-// TestEveryTopologyStarts, and lets its user do what the library does and nothing else. What locks
-// do on it is tested one folder up.
+// TestEveryTopologyStarts, and lets its user do only what the library does. What locks do on it is tested one folder up.
 func TestEveryTopologyStarts(t *testing.T) {
 	Each(t, All, func(t *testing.T, top Topology) {
 		require.Equal(t, t.Name(), "TestEveryTopologyStarts/"+top.Name())

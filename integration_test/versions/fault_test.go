@@ -16,8 +16,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// TestKilled: the holder of one version is killed. The other version has the lock when the lease ends that was
-// last renewed, and not before.
+// TestKilled: one version's holder is killed. The other has the lock when the lease last renewed ends, and not before.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
@@ -71,8 +70,7 @@ func TestKilledControl(t *testing.T) {
 // micros is a time as tokens are.
 func micros(at time.Time) uint64 { return uint64(at.UnixMicro()) }
 
-// ends is when the lease of who has the lock ends by the server's clock, or a little before. Of a quorum it is
-// when a majority can be had.
+// ends is when the holder's lease ends by the server's clock, or a little before; in a quorum when a majority is free.
 func (at place) ends(t *testing.T, kind, name string) uint64 {
 	var ends []uint64
 	for _, srv := range at {
@@ -145,8 +143,7 @@ func TestCut(t *testing.T) {
 	})
 }
 
-// TestCutControl: the same, and no renewal passes any more. Then the lock is lost, and the other one has it.
-// The holder did not trust it for longer than the server did.
+// TestCutControl: the same with no renewal at all. The other has the lock, and the holder trusted it no longer than the server.
 func TestCutControl(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"rlock", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
@@ -201,8 +198,7 @@ func proxy(t *testing.T, at place, program, kind, name string, lease time.Durati
 	return p
 }
 
-// cuts cuts all connections, each time that the holder has renewed and the other one listens again, until more
-// than a lease has passed at the server; or until somebody says something.
+// cuts cuts all connections after each renewal, once the other listens again, for over a lease or until a process speaks.
 func (s *story) cuts() {
 	rdb, listening := s.at.first(s.T), faultproxy.Command("SUBSCRIBE")
 	said := func() bool { return anything([]*process{s.a.process, s.b.process}) }
@@ -218,8 +214,7 @@ func (s *story) cuts() {
 	}
 }
 
-// TestPaused: servers do not answer until the holder has lost the lock by its own clock. Then the other one has
-// it, with a greater token, and not before that.
+// TestPaused: servers are silent until the holder has lost the lock by its clock; then the other has it, with a greater token.
 func TestPaused(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"rlock", "fairlock", "redlock"}, func(t *testing.T, _ place, kind, one, other string) {

@@ -63,8 +63,7 @@ func (at place) addr() string {
 // first is a client of the server, or of one of the masters.
 func (at place) first(t *testing.T) *redis.Client { return at[0].Client(t) }
 
-// TestRenew: while one version renews, the other one waits, for longer than the lease, and has the lock when
-// it is given back. And back again. Tokens grow.
+// TestRenew: one version renews beyond the lease, the other waits and has the lock at the unlock; and back. Tokens grow.
 func TestRenew(t *testing.T) {
 	eachWay(t, kinds, func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
@@ -89,8 +88,7 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// longer runs a story, and again with a longer lease if it could not be told to its end because this machine
-// is slow. With the longest one it has to be.
+// longer runs a story, again with longer leases if this machine is too slow to tell it; the longest one must do.
 func longer(t *testing.T, story func(name string, lease time.Duration) (told bool)) {
 	t.Helper()
 	for try, lease := range []time.Duration{2 * time.Second, 6 * time.Second, 20 * time.Second} {
@@ -102,8 +100,7 @@ func longer(t *testing.T, story func(name string, lease time.Duration) (told boo
 	t.Fatal("the lock was lost, whatever its lease")
 }
 
-// slow reports whether the holder has lost the lock, which nobody took from it. Then it has to know, and not to have
-// trusted it any more when the other one was granted it.
+// slow reports whether the holder lost an unclaimed lock: it must know, and have stopped trusting it before the next grant.
 func slow(t *testing.T, at place, kind, name string, lease time.Duration, a, b *process) bool {
 	if len(a.Lines)+len(b.Lines) == 0 {
 		return false
@@ -118,8 +115,7 @@ func anything(all []*process) bool {
 	return slices.ContainsFunc(all, func(p *process) bool { return len(p.Lines) > 0 })
 }
 
-// TestTold: whoever waits is told when the other version unlocks. The lease is longer than the test, so one who
-// was not told would not notice.
+// TestTold: a waiter is told when the other version unlocks. Untold it would not notice: the lease outlasts the test.
 func TestTold(t *testing.T) {
 	eachWay(t, kinds[:len(kinds)-1], func(t *testing.T, at place, kind, one, other string) {
 		t.Parallel()
@@ -144,8 +140,7 @@ func TestToldControl(t *testing.T) {
 	b.held()
 }
 
-// hearsOnly waits until one who waits has asked the server so often, and makes what it waits for so, without a word:
-// it does not notice. Then it is told.
+// hearsOnly makes what a waiter waits for so, once it has asked so often, in silence: it does not notice. Then it is told.
 func hearsOnly(t *testing.T, srv *redistest.Server, waiting *process, name, asks string, times int64) {
 	rdb := srv.Client(t)
 	waits(t, rdb, name)
@@ -163,8 +158,7 @@ func channelOf(t *testing.T, rdb *redis.Client, name string) string {
 	return channels[0]
 }
 
-// TestToldQuorum: whoever unlocks a redlock says so where the other version listens. A test like TestTold would show
-// nothing, because who waits for a redlock looks every second.
+// TestToldQuorum: a redlock's unlock is told where the other version listens. A waiter shows nothing: it looks every second.
 func TestToldQuorum(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"redlock"}, func(t *testing.T, at place, _, one, other string) {
@@ -193,8 +187,7 @@ func overhear(t *testing.T, rdb *redis.Client, name string) <-chan *redis.Messag
 	return redistest.Subscribed(t, rdb, channelOf(t, rdb, name)).Channel()
 }
 
-// overheard has one hold a redlock for which another one waits, and counts the masters at which something was said where
-// the latter listens.
+// overheard has one hold a redlock for which another waits, and counts masters with a message where the latter listens.
 func overheard(t *testing.T, at place, one, other string, lease time.Duration) (a, b *process, said func() int) {
 	var heard []<-chan *redis.Message
 	a = start(t, one, at.addr(), "redlock", t.Name(), lease.String(), "hold")

@@ -147,8 +147,7 @@ func TestFilterAndDetail(t *testing.T) {
 	b.reads("#head", "No locks held or waited for.")
 }
 
-// TestForceInTheBrowser: from the list to the end of a hold, with a confirmation; and a grant that is
-// another one by then keeps the lock.
+// TestForceInTheBrowser: from the list to the end of a hold, with a confirmation; a grant that came meanwhile keeps the lock.
 func TestForceInTheBrowser(t *testing.T) {
 	srv := redistest.Start(t)
 	client := newClient(t, srv.Client(t))
@@ -286,8 +285,7 @@ func TestServerGoesAndComes(t *testing.T) {
 	b.reads("#rows", "orders:42")
 }
 
-// TestNotLiveBehindABuffer: behind what keeps a stream's words the page does not say that it is live, though the
-// stream is open; and it is live when the words come through.
+// TestNotLiveBehindABuffer: behind a buffer the page is not called live, though the stream is open, until words come through.
 func TestNotLiveBehindABuffer(t *testing.T) {
 	srv := redistest.Start(t)
 	page, err := holdfastweb.New(srv.Client(t), &holdfastweb.Options{Share: 0.5, Every: 100 * time.Millisecond})

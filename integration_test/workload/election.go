@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/integration_test/history"
 )
 
-// Candidate is one goroutine that wants to lead: it campaigns, or has Run do so, leads for a while, asks
-// who leads, and resigns.
+// Candidate is one goroutine that wants to lead: it campaigns, or has Run do it, leads a while, asks who leads, and resigns.
 type Candidate struct {
 	*Actor
 	own   map[string]*election.Election // those that it has campaigned in
@@ -111,8 +110,7 @@ func (a *Candidate) look(ctx context.Context, e *election.Election) {
 	})
 }
 
-// run has Run campaign and lead, for one term or several, until it returns. Run does not say as whom it
-// leads, nor until when it may be trusted.
+// run has Run campaign and lead, for one term or several. Run does not say as whom, nor until when it may be trusted.
 func (a *Candidate) run(ctx context.Context, e *election.Election) bool {
 	run, cancel := context.WithCancel(context.WithValue(ctx, actorKey{}, a.Actor))
 	defer cancel()

@@ -14,8 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
-// Taker is one goroutine that uses semaphores: it takes some permits or tries to, holds them, asks how
-// many there are, and sets their number.
+// Taker is one goroutine that uses semaphores: it takes, tries and holds permits, asks how many there are, and sets that.
 type Taker struct {
 	*Actor
 	grants int
@@ -108,8 +107,7 @@ func (a *Taker) look(t *tenure, m *semaphore.Semaphore) {
 	})
 }
 
-// Census asks how many permits there are, and how many of them are free, and records it. Its op says of
-// whom, and whether it is the last look, at which all are to be free.
+// Census records how many permits there are and how many are free. Its op says of whom, and if all must be free, at the end.
 func Census(ctx context.Context, rec *history.Recorder, m *semaphore.Semaphore, op history.Op) {
 	op.Of, op.Name, op.Kind = history.Permits, m.Name(), history.State
 	call := rec.Begin(op)
@@ -120,8 +118,7 @@ func Census(ctx context.Context, rec *history.Recorder, m *semaphore.Semaphore, 
 	})
 }
 
-// Ledger is the observer of a client in a storm. At the end each call has one answer and each grant
-// one end, and there are as many of each as the callers have seen themselves.
+// Ledger observes a client in a storm: in the end each call has an answer and each grant an end, as many as callers saw.
 type Ledger struct {
 	kindtest.Witness
 	calls, grants atomic.Int64 // that were counted by callers
@@ -158,8 +155,7 @@ func (l *Ledger) count(h *holdfast.Hold, err error) {
 	}
 }
 
-// Settle is for a client that was closed, whose calls have all returned. It is what the ledger has
-// against the client: what is told aside may arrive for a while.
+// Settle is what the ledger has against a closed client whose calls have returned: the last callbacks may take a while.
 func (l *Ledger) Settle(patience time.Duration) error {
 	late := time.NewTimer(patience)
 	defer late.Stop()
@@ -196,8 +192,7 @@ func (l *Ledger) balance() error {
 	return nil
 }
 
-// Counter is one goroutine that uses latches: it sets them, counts them down, waits for them, asks how
-// much is left, and takes them away.
+// Counter is one goroutine of latches: it sets and counts them down, waits for them, asks how much is left, and deletes them.
 type Counter struct{ *Actor }
 
 // Run does one thing after the other until ctx ends or the client is closed.

@@ -24,8 +24,7 @@ var _ redis.Hook = (*Places)(nil)
 // actorKey is what a context carries an actor under.
 type actorKey struct{}
 
-// askedKey is what the context of an attempt carries a pointer under, to the owner. Requests that travelled with others do
-// not carry it.
+// askedKey is an attempt's context key for a pointer to the owner. Requests that travelled with others do not carry it.
 type askedKey struct{}
 
 // asking is the context for an attempt; owner is as whom it asked last, "" if that was not seen.

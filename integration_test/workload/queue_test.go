@@ -15,8 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// TestPlacesInCompany: one who asks for its place again, in a pipeline that another sends, has asked again.
-// Who has not asked alone before is not known there.
+// TestPlacesInCompany: who asks for its place again in another's pipeline has asked again, if it ever asked alone before.
 func TestPlacesInCompany(t *testing.T) {
 	rec := history.NewRecorder(func() int64 { return 1 })
 	first, second := New(Config{}, rec, 3, 0, nil), New(Config{}, rec, 3, 1, nil)

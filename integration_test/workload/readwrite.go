@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
-// ReadWriter is one goroutine that uses read-write locks: it reads, writes, re-enters, reads while it
-// writes and goes on reading, and tries to write while it reads, which is to be refused.
+// ReadWriter is one goroutine of read-write locks: it reads, writes, re-enters, downgrades, and is refused upgrades.
 type ReadWriter struct {
 	*Actor
 	grants int // so far, to tell them apart

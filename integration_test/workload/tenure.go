@@ -167,8 +167,7 @@ func (g *Granted) answered(cmd redis.Cmder, err error) {
 	}
 }
 
-// noteMany notes the tokens of a reply {1, time, 1 or {1, token, ...}, ...} to acquisitions that
-// travelled together. The names of those come first.
+// noteMany notes tokens of a reply {1, time, 1 or {1, token, ...}, ...} to joint acquisitions, whose names come first.
 func (g *Granted) noteMany(args []any, cmd redis.Cmder) {
 	list, more := values(cmd), arguments(args)
 	if len(more) == 0 {
@@ -233,8 +232,7 @@ func (r *round) act(ctx context.Context) {
 	}
 }
 
-// reenter locks once more. If the grant is lost meanwhile, and it is not its hold's context under
-// which it locks, that is a grant of its own, recorded and given back as such.
+// reenter locks once more. After a loss, and not under its hold's context, that is a grant of its own, recorded as such.
 func (r *round) reenter() {
 	op := r.op(history.Reenter, r.holds[0])
 	opts := append(r.options(&op), holdfast.Wait(r.Patience))
@@ -291,8 +289,7 @@ func (r *round) look(ctx context.Context) {
 	})
 }
 
-// explains reports whether what the server says can be said of the holder of an operation. Where a
-// lock is handed on within a client, its last token is the last of those that were reserved.
+// explains reports whether a state fits an operation's holder. A lock handed on in a client shows the last token reserved.
 func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	last := o.Token
 	m := r.m

@@ -35,8 +35,7 @@ type Config struct {
 	Lock func(name string) Locker
 	// Name chooses the lock of a round.
 	Name func(rng *rand.Rand) string
-	// Think is the mean pause between rounds, Hold that between the operations of a holder, Wait
-	// the mean of how long one waits that does not wait for ever.
+	// Think is the mean pause between rounds, Hold between a holder's operations, and Wait the mean of limited waits.
 	Think, Hold, Wait time.Duration
 	// Leases are what holds are locked with, and re-entered; 0 stands for the client's, which is
 	// Lease. Plain makes one hold in so many a lease without renewal, 0 none. Extends are what
@@ -44,18 +43,15 @@ type Config struct {
 	Lease           time.Duration
 	Leases, Extends []time.Duration
 	Plain           int
-	// Stays are for how long locks are to stay taken, whenever they are unlocked: one in Staying of
-	// those that are asked for, none if that is 0.
+	// Stays are for how long locks stay taken, whenever they are unlocked: one in Staying of those asked for, none if it is 0.
 	Stays   []time.Duration
 	Staying int
-	// Keeps are for how long clients keep locks after their unlock: one in Keeping of those that are
-	// asked for, none if that is 0.
+	// Keeps are for how long clients keep locks after their unlock: one in Keeping of those asked for, none if it is 0.
 	Keeps   []time.Duration
 	Keeping int
 	// Other makes another kind of lock of the name, of which a holder is refused one; nil: nobody tries.
 	Other func(name string) Locker
-	// Hurry is the time of a round trip: callers have a few of them, or none, and some are cancelled within that, or were
-	// before. 0: they have time.
+	// Hurry is a round trip's time: callers have a few, or none, and some are cancelled within it or before. 0: no hurry.
 	Hurry time.Duration
 	// Patience bounds every wait.
 	Patience time.Duration
@@ -100,8 +96,7 @@ func New(cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) 
 // Runner is an actor of any kind.
 type Runner interface{ Run(ctx context.Context) }
 
-// NewOf makes an actor that uses one kind of lock, on a client. Kinds other than the first make no use of Lock, Other,
-// Stays and Keeps.
+// NewOf makes an actor of one kind of lock, on a client. Kinds other than the first ignore Lock, Other, Stays and Keeps.
 func NewOf(kind history.Family, c *holdfast.Client, cfg Config, rec *history.Recorder, client, number int, rng *rand.Rand) Runner {
 	a := New(cfg, rec, client, number, rng)
 	if kind == history.Locks {
@@ -182,8 +177,7 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 	return h, op.Plain, err
 }
 
-// impatient makes of a Lock one that waits for as long as it takes, for a while, or until it is cancelled
-// at some moment, or a TryLock. stop is to be called after it.
+// impatient makes a Lock wait forever, for a while or until it is cancelled, or a TryLock. stop is to be called after it.
 func (a *Actor) impatient(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option,
 	stop func()) {
 	if a.Haste.Longest > 0 {
@@ -265,8 +259,7 @@ func (a *Actor) attempt(ctx context.Context, op history.Op, m holdfast.Locker, o
 	return h, err
 }
 
-// until is a hold's deadline by the recorder's clock; 0: it has none any more. The process may be paused between
-// two readings of the clocks, and then they are read again.
+// until is a hold's deadline by the recorder's clock; 0: it has none. A pause between two clocks' readings repeats them.
 func (a *Actor) until(h *holdfast.Hold) int64 {
 	for {
 		at := a.Now()
