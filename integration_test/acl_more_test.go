@@ -60,8 +60,7 @@ func TestPermissionLostWhileWaiting(t *testing.T) {
 	})
 }
 
-// TestRespectStringsNeedsNoPermission: the rule of docs/security.md is enough beside a lock that is a
-// string. Without the right to GET the string is an error, as without the option, and is left alone.
+// TestRespectStringsNeedsNoPermission: the rule is enough beside a string. Without GET it is an error, as without the option.
 func TestRespectStringsNeedsNoPermission(t *testing.T) {
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))

@@ -117,9 +117,8 @@ func TestClientOfAReplica(t *testing.T) {
 	require.ErrorContains(t, err, "this server is a replica now; if it stays one, connect to its primary")
 }
 
-// TestClassicPubSub: all kinds wait and wake by classic channels in a cluster of servers that know
-// sharded ones, if the clients are told to. The lease is so long that its end wakes nobody. The
-// control is the default, by which they are on sharded channels.
+// TestClassicPubSub: all kinds wait and wake by classic channels in a cluster that has sharded ones, if told to. Leases are too
+// long to wake anybody. The control is the default, by sharded channels.
 func TestClassicPubSub(t *testing.T) {
 	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
 		knows := knowsSharded(top)

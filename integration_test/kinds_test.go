@@ -133,8 +133,7 @@ func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name stri
 	require.NoError(t, h.Unlock(t.Context()))
 }
 
-// chainEnv makes the test binary a process whose goroutines hand a lock on among each other until
-// it is killed: "<address> <goroutines> <lease>". It prints each token while it holds the lock.
+// chainEnv makes the test binary a chain of goroutines until it is killed: "<address> <goroutines> <lease>". It prints tokens.
 const chainEnv = "HOLDFAST_TEST_CHAIN"
 
 const chainLock = "processes"
@@ -174,8 +173,7 @@ func handOn(job string) error {
 	return <-errs
 }
 
-// TestChainKilled: a process is killed while its goroutines hand the lock off. Another one gets it
-// when the lease has ended, with a token greater than all that the dead one had, or had reserved.
+// TestChainKilled: a process is killed in a hand-off. Another gets the lock at the lease's end, its token above all reserved.
 func TestChainKilled(t *testing.T) {
 	srv := redistest.Start(t)
 	p := startProcess(t, chainEnv, srv.Addr(), 8, 2*time.Second)

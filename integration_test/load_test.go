@@ -137,8 +137,7 @@ func (l *load) during(s step) {
 	l.progress(s.name)
 }
 
-// progress waits until every client has been granted some more locks. A busy machine grants few of
-// those that are waited for as shortly as these: some seconds' worth of grants take a minute there.
+// progress waits until every client got some more locks, which a busy machine grants slowly: seconds' worth take a minute.
 func (l *load) progress(after string) {
 	const (
 		some    = 5

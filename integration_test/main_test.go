@@ -59,8 +59,7 @@ func mustLock(t *testing.T, m *rlock.Mutex) *holdfast.Hold {
 	return kindtest.Lock(t, m, holdfast.Wait(patience))
 }
 
-// outermost are the oldest and the newest Redis and the newest Valkey, and in the quick level the newest
-// Redis: for what does not depend on the version, such as which commands a script calls.
+// outermost are the oldest and newest Redis and the newest Valkey, or, if quick, the newest Redis: for what no version changes.
 func outermost(t *testing.T) []redistest.Program {
 	all := redistest.Programs(t) // sorted, with Valkey at the end
 	var some []redistest.Program

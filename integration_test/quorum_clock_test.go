@@ -153,9 +153,8 @@ func TestQuorumClockWeakness(t *testing.T) {
 	})
 }
 
-// What the library cannot promise, shown as it is documented: somebody rolls the server's data back, or moves its clock, and
-// two holders are inside. What it does promise then: the second one's token is greater, the first one is told by its next
-// renewal, and neither touches the other's grant.
+// What the library cannot promise, as documented: data rolled back, or a clock moved, let two holders in. Yet the second's
+// token is greater, the first one's next renewal tells it, and neither touches the other's grant.
 
 // weakLease is renewed often and brings news soon; electionLease not before an election is over: seconds on a busy machine.
 const (

@@ -160,9 +160,8 @@ func (v *visits) javaNext() {
 	v.poll()
 }
 
-// wrong is what is not as it should be: a place of a waiter that lives that is gone, or, when one
-// of our clients has looked at the queue, one that counts for longer than for 15 s and an hour for
-// each of Redisson's before it. Mostly nobody looks: many are granted the lock between two polls.
+// wrong is a fault: a live waiter's place that is gone or, when one of our clients looked, one that counts for longer than 15 s
+// and an hour for each of Redisson's before it. Mostly none looks: many grants come between two polls.
 func (v *visits) wrong() string {
 	looks := v.rnd.IntN(8) == 0
 	if looks {

@@ -224,9 +224,8 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 	twoInside(t, h, rival)
 }
 
-// TestRolledBackQueue: a failover brings back a queue whose waiters have been served since. Their client listens, and knows
-// none of them any more. The first live waiter is granted the lock when the old holder's lease has ended and one claim is
-// over, and not a claim for each of them later.
+// TestRolledBackQueue: a failover brings back a queue whose waiters were served; their client listens and knows none of them.
+// The first live waiter is granted the lock one claim after the old lease, not a claim for each of them later.
 func TestRolledBackQueue(t *testing.T) {
 	const gone, lease, claim = 20, 2 * time.Second, 2 * time.Second
 	top := redistest.StartReplicated(t, 1)

@@ -126,9 +126,8 @@ func (r row) keysAndArgs() (keys, args []any) {
 	return keys, append(args, anys(more)...)
 }
 
-// scripts are the KEYS of the scripts, and their ARGV with what these are where a row does not say otherwise;
-// one without anything is left out then. What a row says without a name are the last ones, of which there may be
-// several. Moments are us by the server's clock, all other times ms.
+// scripts are the scripts' KEYS, and their ARGV with defaults; one that is empty is left out by default. A row's unnamed values
+// are the last ones, of which there may be several. Moments are us by the server's clock, other times ms.
 var scripts = map[string]struct {
 	*lua.Script
 	keys, args string

@@ -92,8 +92,7 @@ func TestThroughFailover(t *testing.T) {
 	})
 }
 
-// TestThroughReshard: the slot of locks of every kind moves to another master under holders and waiters. What they do
-// while it is half moved succeeds, at once where the keys are together, or afterwards.
+// TestThroughReshard: the slot of all kinds' locks moves under holders and waiters. Calls meanwhile succeed, at once or later.
 func TestThroughReshard(t *testing.T) {
 	const tag = "{reshard}"
 	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
@@ -129,8 +128,7 @@ func TestThroughReshard(t *testing.T) {
 	})
 }
 
-// TestReaderWhileItsSlotMoves: the lock of a reader has moved to another master, and the reader's lease has not. It reads all the
-// same: nobody may write, and who asks is not told that the lock is free.
+// TestReaderWhileItsSlotMoves: a reader's lock has moved, its lease has not. It reads, so nobody may write, or hear it is free.
 func TestReaderWhileItsSlotMoves(t *testing.T) {
 	topology.Each(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
 		const name = "{reader}:moves"

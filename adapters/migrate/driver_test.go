@@ -62,8 +62,7 @@ func newDriver(t *testing.T, db database.Driver, timeout time.Duration, opts ...
 	return holdfastmigrate.New(db, rlock.New(adaptertest.Client(t), t.Name()), timeout, opts...)
 }
 
-// newMigrate has two migrations. It is closed at the end of the test. The second one is empty: golang-migrate
-// reads ahead, and leaves a goroutine behind for what it has read and does not run.
+// newMigrate has two migrations until the test ends. The second one is empty, as golang-migrate reads ahead in a goroutine.
 func newMigrate(t *testing.T, d database.Driver) *migrate.Migrate {
 	src, err := iofs.New(fstest.MapFS{
 		"m/1_a.up.sql": {Data: []byte("CREATE TABLE IF NOT EXISTS a (id INTEGER)")},

@@ -107,8 +107,7 @@ func TestNeverTwoControl(t *testing.T) {
 	}
 }
 
-// TestLoss: the handler is told. What it produced is not published; the message is delivered again, and
-// waits for the one who came after it, whose lock is not freed.
+// TestLoss: the handler is told. Its output is not published; the message comes again and waits. No lock of another is freed.
 func TestLoss(t *testing.T) {
 	b := broker(t)
 	out, err := b.Subscribe(t.Context(), "out")
@@ -167,8 +166,7 @@ func TestErrors(t *testing.T) {
 // span is the key of what a handler adds to a context, such as a trace.
 type span struct{}
 
-// TestProduced: a message that the handler produces with the context of the one that it handles goes on after the hold, as that
-// one does: its context has the handler's values, and neither the end, nor the owner, nor the token of the hold.
+// TestProduced: a produced message outlasts the hold: its context has the handler's values, not the hold's end, owner or token.
 func TestProduced(t *testing.T) {
 	b := brokerOf(t, gochannel.Config{PreserveContext: true})
 	out, err := b.Subscribe(t.Context(), "out")

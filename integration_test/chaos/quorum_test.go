@@ -203,8 +203,7 @@ func (s *slot) nextLink() {
 // foreignLife is for how long somebody else's keys stand at most: longer than a waiter may sleep, and no longer than the calm.
 const foreignLife = bound + time.Second
 
-// foreign puts keys that are no locks of ours, for a time, where nobody holds the names that are in
-// use, at one master: a string, or a hash with a field that is no owner. That excuses nobody.
+// foreign puts keys that are no locks of ours at one master for a time, where the names in use are free. That excuses nothing.
 func (w *weather) foreign(ctx context.Context) {
 	d := between(w.rng, 100*time.Millisecond, foreignLife)
 	n := w.t.nodes[w.rng.IntN(len(w.t.nodes))]

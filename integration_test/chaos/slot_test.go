@@ -96,9 +96,8 @@ func (s *slot) while(ctx context.Context, begin, end func(p *faultproxy.Proxy), 
 	}
 }
 
-// silence has something vanish for a time. The connections that it hit stay mute. Half of the time
-// they are broken at the end; else the client must find out about the one on which it is to hear of
-// releases, by pings: it is pinged after 5 s of silence, and given up after as much again.
+// silence has something vanish for a time; the connections hit stay mute. Half of the time they break at the end; else pings
+// must find the listening one: after 5 s of silence it is pinged, and given up after 5 more.
 func (s *slot) silence(ctx context.Context, what func(p *faultproxy.Proxy, on bool), longest time.Duration) {
 	s.deaf = 10 * time.Second
 	broken := s.rng.IntN(2) == 0

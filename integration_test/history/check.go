@@ -72,8 +72,7 @@ type Config struct {
 	Local map[int][]Window
 	// Late is how much later than anything else a request may reach the server that its client has given up.
 	Late time.Duration
-	// Undo is of [Ghosts]: how long it takes, when nothing disturbs it, until that is given back which nobody got. Samples are
-	// what the server said of the locks, and Closed from when on clients were.
+	// Undo is how long undisturbed [Ghosts] stand; Samples what the server said of locks; Closed from when on clients were.
 	Undo    time.Duration
 	Samples []Sample
 	Closed  map[int][]Window
@@ -152,8 +151,7 @@ type tb interface {
 // DirEnv names the directory in which Report leaves histories and pictures, by default the system's for temporary files.
 const DirEnv = "HOLDFAST_HISTORIES"
 
-// Report fails the test with the violations, if there are any. It leaves the histories, Porcupine's pictures and the command
-// that replays the run (which has the seed in it) in files, and says where.
+// Report fails the test if there are violations, and leaves histories, Porcupine's pictures and the replaying command in files.
 func Report(t tb, found []Violation, replay string) {
 	t.Helper()
 	const most = 5 // one defect shows in many places

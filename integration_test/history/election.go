@@ -96,8 +96,7 @@ func (c *Config) missed(t tenure, seen observer) bool {
 	return from < to && c.rests(seen.op.Client, from, to) > int64(c.Bound)
 }
 
-// lateNews are the operations, where a term that a pause outlasted ends with the beginning of that. Nobody
-// but Run knows until when it was trusted, and its end is noted when the process goes on.
+// lateNews are the operations, a term that a pause outlasted ending where that begins: its end is noted only after the pause.
 func lateNews(ops []Op, pauses map[int][]Window) []Op {
 	ops = slices.Clone(ops)
 	for i, o := range ops {
@@ -116,9 +115,8 @@ func lateNews(ops []Op, pauses map[int][]Window) []Op {
 // late is how long a process may take to note what happened in a pause, on a busy machine.
 const late = time.Second
 
-// Leaders finds processes that took themselves for the leader and did not lead, and answers to the
-// question who leads that were not so at any moment of it. What a process said just before it was paused is
-// not used: the end of its trust, noted later, was moved back by that.
+// Leaders finds processes that wrongly took themselves for the leader, and answers to who leads that were never so meanwhile.
+// Words just before a pause do not count: the end of trust, noted later, was moved back by it.
 func Leaders(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		terms := tenures(ops, 0)

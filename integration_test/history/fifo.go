@@ -279,8 +279,7 @@ func (c *Config) renewedLate(held Op, ops []Op) bool {
 	})
 }
 
-// unknown is when others may have had the lock and not known it: the reply was lost, and came with
-// a repeat later; or the first request arrived after all had been over, and had to be undone.
+// unknown is when others may unknowingly have had the lock: a lost reply came by a repeat, or the first request came late.
 func unknown(ops []Op, actor int, c Config) (list []Window) {
 	for i := range ops { // these are long, and copies of them slow under the race detector
 		o := &ops[i]

@@ -254,8 +254,7 @@ func (c *Config) settled(faults []Window, at int64) int64 {
 	return end
 }
 
-// Kept counts the grants of locks that the client had kept without a holder: those that the server
-// did not make, and that were asked for when the holder before had unlocked the lock already.
+// Kept counts grants of locks kept by the client: not made by the server, and asked for after the last holder's unlock.
 func Kept(ops []Op) (n int) {
 	for _, ops := range byName(ops) {
 		all := tenures(ops, 0)

@@ -51,8 +51,7 @@ func short(owner string) string {
 	return uuid[:4] + ":" + token
 }
 
-// Linearizable looks for an order of the operations in which a reentrant lock with expiry answers as it did. A name that is not
-// decided within the time limit is a violation too, so that it is not taken for proof.
+// Linearizable looks for an order in which a reentrant lock with expiry answers so. An undecided name is a violation too.
 func Linearizable(ops []Op, c Config) (found []Violation) {
 	return linearize(ops, c, lockModel, func(ops []Op) sequence { return steps(ops, c) })
 }

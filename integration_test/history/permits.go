@@ -8,9 +8,8 @@ import (
 	"github.com/anishathalye/porcupine"
 )
 
-// MostPermits finds moments at which owners trusted more permits than there were, and holds of other numbers than were asked
-// for. Who has permits keeps them when their number is made smaller: so what counts is how many there were when the last of
-// those who have some at that moment was granted its own.
+// MostPermits finds moments at which owners trusted too many permits, and holds of other numbers than asked for. Holders keep
+// theirs when the number shrinks: what counts is that at the grant of the last of those who have some.
 func MostPermits(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		numbers := c.numbers(ops)

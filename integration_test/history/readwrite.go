@@ -79,9 +79,8 @@ func (c *Config) unseenWrite(ops []Op, from, to int64) bool {
 	})
 }
 
-// Turns finds readers that came after a writer that waited, and were let in before it: while its
-// place counts a reader that comes is let in only behind a write, so none during whose call nobody wrote.
-// That place counts for so long from each attempt of the writer on as kept says.
+// Turns finds readers let in before a writer that waited before they came: while its place counts a reader gets in only behind
+// a write, so none during whose call nobody wrote. For how long it counts from each attempt, kept says.
 func Turns(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, c.Lease)

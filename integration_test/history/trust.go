@@ -201,9 +201,8 @@ func Named(ops []Op) (list []Sample) {
 	return list
 }
 
-// Leases finds locks that the server keeps for longer than their holders asked for, and holds that
-// go on although nobody renews them: those of which all that last are plain leases. A hold that is
-// asked for anew, or lengthened, goes on from then. No lease is shorter than a claim.
+// Leases finds locks that the server keeps for longer than asked for, and holds that go on unrenewed: those with plain leases
+// only. A hold goes on from a new request or extension. No lease is shorter than a claim.
 func Leases(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		grants := make(map[grantID]*leased)
@@ -309,9 +308,8 @@ func between(ops []Op, first, last Op) []Op {
 	})
 }
 
-// Overtaken finds waiters past whom the lock was handed to one of the same client that came later.
-// Not where a fault met the client meanwhile: who was handed a lock that is lost in that moment
-// queues anew, and so does who waits for its own owner's unlock.
+// Overtaken finds waiters past whom the lock was handed to a later one of their client; not where a fault met it meanwhile: who
+// loses a handed lock queues anew, as does who waits for its own owner's unlock.
 func Overtaken(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		for _, late := range ops {
@@ -337,9 +335,8 @@ func (c *Config) felt(client int, from, to int64) bool {
 	return c.troubled(Op{Client: client, Call: from - int64(c.Recovery), Return: to})
 }
 
-// Periods finds locks that were granted anew before the time was over for which their holder had
-// asked them to stay taken, by a server's clock that is a per cent fast and may jump by c.Jumps ahead.
-// Servers that lose their data in one of the lapses may grant it anew.
+// Periods finds locks granted anew before the end of the time for which they were to stay taken, by a server's clock 1 % fast
+// that may jump by c.Jumps ahead. Servers that lose their data in a lapse may grant it anew.
 func Periods(ops []Op, c Config) (found []Violation) {
 	for name, ops := range byName(ops) {
 		all := tenures(ops, 0)
@@ -382,8 +379,7 @@ func (t *tenure) free() int64 {
 	return min(asked+max(t.op.Least, t.op.Lease)*100/101, t.op.Return+t.op.Least*100/101)
 }
 
-// stays is until when the server keeps a lock that its holder gave up then, at the latest, by a clock that is a per cent slow:
-// until its time is over, or, where nobody could say so, until its lease is.
+// stays is until when the server keeps a given up lock at most, by a clock 1 % slow: for its time or, if untold, its lease.
 func (t *tenure) stays(at int64) int64 {
 	if t.op.Least == 0 {
 		return at

@@ -336,8 +336,8 @@ func gaveUp(s *story) {
 	s.nothingLeft()
 }
 
-// TestClassicChannels: a client of Redisson's that is set to classic channels in a cluster does not
-// hear ours, nor they it, where servers have sharded ones. Each waits for the end of the lease.
+// TestClassicChannels: Redisson's clients on classic channels do not hear ours on sharded ones, nor ours them: leases end
+// waits.
 func TestClassicChannels(t *testing.T) {
 	t.Parallel()
 	topology.EachLocal(t, topology.Cluster, func(t *testing.T, top topology.Topology) {

@@ -186,9 +186,8 @@ func force(s *story) {
 	s.nothingStays()
 }
 
-// line puts waiters into the queue of a fair lock one after the other, as the text has it: G is
-// ours, J Redisson's, of the two clients in turn. It returns the queue, and a function that waits
-// for all of them and returns the order in which they were granted the lock. Each unlocks at once.
+// line puts waiters into a fair lock's queue by the text: G is ours, J Redisson's, of the two clients in turn. It returns the
+// queue, and a function that waits for all, who unlock at once, and returns the order of grants.
 func (s *story) line(first int, text string) (want []string, granted func() []string) {
 	var mu sync.Mutex
 	var order []string

@@ -261,9 +261,8 @@ func (a *actor) do(ask Ask) (Reply, bool) {
 	return p.reply, p.err == nil
 }
 
-// places sees which of Redisson's threads have places in the queues of fair locks, which they do not
-// say themselves; and which of them are handed the lock and do not take it for so long that the
-// claim may have ended. That is the machine's fault, and costs the thread its turn.
+// places sees which of Redisson's threads have places in fair locks' queues, which they do not say, and which take a handed
+// lock so late that the claim may have ended. That is the machine's fault, and costs the turn.
 type places struct {
 	mu      sync.Mutex // guards the rest
 	pending map[string]*pendingPlace

@@ -163,9 +163,8 @@ func (a *javaTaker) set(name string) bool {
 		Ask{Op: "setPermits", Kind: "permits", N: n}, func(*history.Op, Reply) {})
 }
 
-// javaCounter is a thread of Redisson's that uses latches. It takes none away, because that leaves
-// those asleep who wait in Java (L1), and waits for a while at a time, because a latch that is set anew
-// at once is not seen by them to have been open. What is left its count-downs do not say.
+// javaCounter is a thread of Redisson's that uses latches. It deletes none (that leaves Java's waiters asleep, L1), and waits
+// for a while at a time, as they miss a brief opening. Its count-downs do not say what is left.
 type javaCounter struct{ actor }
 
 func (a *javaCounter) run(ctx context.Context) { a.again(ctx, a.round) }

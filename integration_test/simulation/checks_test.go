@@ -47,8 +47,7 @@ func queue(pairs ...string) (hooks []redis.Hook) {
 	return hooks
 }
 
-// lacks are one for each check of each kind. That the defences are such is shown beside the code and
-// in package controls; here it is the checks that are tested, and that worlds give them something to see.
+// lacks are one for each check of each kind: they test checks, and that worlds have something to see. (Defences: controls.)
 var lacks = slices.Concat(
 	[]lack{
 		{check: "exclusion", name: "only a free lock is granted", edit: edits(lua.Acquire,
@@ -136,9 +135,8 @@ func of(kind history.Family, bias func(*Settings), lacks ...lack) []lack {
 	return lacks
 }
 
-// TestChecksSee takes out one defence after the other until a world shows it: a simulation that does not
-// see what is missing would prove nothing by seeing no violations. Of each, a world with all defences
-// shows nothing. It is for a soak: how many worlds it takes is up to chance.
+// TestChecksSee takes out one defence after the other until a world shows it, or seeing no violations would prove nothing. A
+// world with all defences shows none. It is for a soak: how many worlds it takes is up to chance.
 func TestChecksSee(t *testing.T) {
 	level.ForSoak(t)
 	defence.Need(t)

@@ -53,9 +53,8 @@ func (s *Settings) queueing() time.Duration {
 	return time.Duration(s.Clients*(s.Actors+s.Crowd)) * s.Service
 }
 
-// window is for how long a free lock that is wanted may be granted to nobody. A waiter that was told nothing looks
-// within a second. A lock that is granted to a caller who leaves in that moment costs a trip to give it back, and a
-// crowd may do that many times in a row.
+// window is how long a wanted free lock may be granted to nobody: a waiter that was not told looks within a second, and a grant
+// to a caller who leaves costs a trip back, perhaps many times in a row.
 func (s *Settings) window() time.Duration {
 	if s.Crowd == 0 {
 		return 0

@@ -61,8 +61,7 @@ func TestSimulation(t *testing.T) {
 	}
 }
 
-// worlds are the seeds of the worlds to run, some at a time: those of the level, with the regressions, or from
-// another one on for as long as the run is told to explore, until something is found.
+// worlds are the seeds to run, some at a time: the level's with the regressions, or others while exploring, until a find.
 func worlds(t *testing.T, few, many, regressions []uint64) iter.Seq[[]uint64] {
 	return func(yield func([]uint64) bool) {
 		if !level.Exploring() {

@@ -54,9 +54,8 @@ func startContainer(tb testing.TB, name, image string) Topology {
 	return &servers{about{Single, name}, []Node{c}}
 }
 
-// defaults sets what testcontainers needs unless somebody has chosen otherwise. Its own reaper
-// would be one more image to fetch: the cleanup stops containers, and they hold nothing. Inside a
-// container, it would look for published ports on the gateway.
+// defaults sets what testcontainers needs, unless chosen otherwise. Its reaper is one more image to fetch: the cleanup stops
+// containers, which hold nothing. In a container it would look for ports on the gateway.
 func defaults(tb testing.TB) {
 	for name, value := range map[string]string{
 		"TESTCONTAINERS_RYUK_DISABLED": "true",

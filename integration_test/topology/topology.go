@@ -92,8 +92,7 @@ type Node interface {
 	Kill()
 }
 
-// Failover is a topology that can put another server in the place of the one that serves a key. What was acknowledged before
-// the call is kept; what is written meanwhile may be lost, except in a cluster.
+// Failover can replace a key's server. What was acknowledged before is kept; later writes may be lost, except in a cluster.
 type Failover interface {
 	Failover(tb testing.TB, key string) (promoted Node)
 }
@@ -170,9 +169,8 @@ const (
 	Password = "a-password-for-tests"
 )
 
-// Rule is what [User] may do: the commands that the scripts call, those that run scripts and subscribe, and what go-redis asks
-// a cluster. It may not read other users, change the configuration, or list keys. Keys and channels are not restricted, because
-// tests choose their names.
+// Rule is what [User] may do: run scripts, call what these call, subscribe, and what go-redis asks a cluster; not read users,
+// change the configuration, or list keys. Tests choose the names, so keys and channels are free.
 const Rule = "~* &* " +
 	"+eval +evalsha +hlen +hexists +hset +hdel +hgetall +get +set +del +pexpire +pttl +time +publish +spublish " +
 	"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore " +

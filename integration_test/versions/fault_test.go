@@ -124,8 +124,7 @@ func majority(times []uint64) uint64 {
 	return times[len(times)/2]
 }
 
-// TestCut: the connections of one who holds and renews and of one who waits are cut again and again, for longer
-// than the lease. The one goes on to hold the lock, and the other one has it after that.
+// TestCut: connections of holder and waiter are cut again and again, beyond the lease. The one holds on, and then the other.
 func TestCut(t *testing.T) {
 	t.Parallel()
 	eachWay(t, []string{"rlock", "fairlock", "rwlock", "semaphore", "redlock"}, func(t *testing.T, at place, kind, one, other string) {
@@ -268,9 +267,8 @@ func TestPausedControl(t *testing.T) {
 	}
 }
 
-// TestOrder: a queue of both versions is served in the order in which it formed. Where the first in it dies, those
-// behind have their turn when the other version gives the lock back. Their leases are longer than the test, so
-// nothing that was granted to a dead one would come back.
+// TestOrder: a queue of both versions is served in order. Those behind a dead first one have their turn at the unlock of the
+// other version: their leases are longer than the test, so a dead one's grant would not come back.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	for how, die := range map[string]func(p *process){

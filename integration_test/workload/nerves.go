@@ -18,9 +18,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Nerves is, by its Hook, a hook of go-redis such as users have, gone wrong: now and then it takes long, and now
-// and then it panics, before the script was sent or after. Actors survive that. It is to be the
-// first hook of a client, or those before it do not see the end of a command.
+// Nerves is, by its Hook, a user's hook of go-redis gone wrong: now and then it takes long or panics, before the script was
+// sent or after; actors survive that. It is to be the first hook, or those before it miss the end of a command.
 type Nerves struct {
 	Slow, Panics float64       // how often, as probabilities
 	Longest      time.Duration // that it takes

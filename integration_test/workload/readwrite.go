@@ -91,8 +91,7 @@ func (s *session) begin(shared bool, cancel func()) {
 	}
 }
 
-// writer is the name by which the owner writes; empty: it does not. If it reads too, that may be by
-// another name, where an earlier call to read is still under way to the server. For checks it is one.
+// writer is the name by which the owner writes, or empty. It may read by another, of a call under way; for checks it is one.
 func (s *session) writer() string {
 	if s.write == nil {
 		return ""

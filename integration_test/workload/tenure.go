@@ -272,8 +272,7 @@ func (r *round) mix() {
 	}
 }
 
-// look asks the server who holds the lock. The answer counts only while the hold is trusted at both ends of the call: a holder
-// that was lost meanwhile would find another owner, which is no contradiction.
+// look asks the server who holds the lock. The answer counts if the hold is trusted at both ends, else it may name another.
 func (r *round) look(ctx context.Context) {
 	call := r.rec.Begin(r.op(history.State, r.holds[0]))
 	s, err := survived(func() (holdfast.State, error) { return r.m.State(ctx) })
@@ -305,9 +304,8 @@ func (r *round) explains(s holdfast.State, o *history.Op) bool {
 	return s.Owner == o.Owner && (s.Token == 0 || s.Token >= o.Token && s.Token <= last)
 }
 
-// Collect locks many names at once as one owner, some of them twice, calls hold, and unlocks what
-// it has. Names are locked by a goroutine each, whose numbers begin with the actor's and which draw
-// from sources of their own. It is false when the client was closed.
+// Collect locks many names at once as one owner, some twice, calls hold, and unlocks them. Each name has a goroutine, whose
+// number begins with the actor's and which draws from its own source. False: the client was closed.
 func Collect(ctx context.Context, cfg Config, rec *history.Recorder, client, actor int, names []string,
 	source func(i int) *rand.Rand,
 	hold func(context.Context),

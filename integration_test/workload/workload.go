@@ -37,9 +37,8 @@ type Config struct {
 	Name func(rng *rand.Rand) string
 	// Think is the mean pause between rounds, Hold between a holder's operations, and Wait the mean of limited waits.
 	Think, Hold, Wait time.Duration
-	// Leases are what holds are locked with, and re-entered; 0 stands for the client's, which is
-	// Lease. Plain makes one hold in so many a lease without renewal, 0 none. Extends are what
-	// holds are extended to, longer and shorter than they were asked for; none: they are not.
+	// Leases are what holds are locked and re-entered with; 0: the client's, which is Lease. Plain makes one hold in so many an
+	// unrenewed lease, 0 none. Extends are what holds are extended to, longer and shorter than asked for, if any.
 	Lease           time.Duration
 	Leases, Extends []time.Duration
 	Plain           int
