@@ -308,8 +308,7 @@ func TestAnOutage(t *testing.T) {
 	server.Kill()
 	<-hold.Context().Done()
 	require.ErrorIs(t, waiter.Err(), holdfast.ErrUnavailable)
-	_, err := rlock.New(clients[0], "b").TryLock(ctx)
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	require.ErrorIs(t, kindtest.Err(rlock.New(clients[0], "b").TryLock(ctx)), holdfast.ErrUnavailable)
 	require.Eventually(t, func() bool {
 		return total(t, registry, "holdfast_lock_losses_total", "reason", "silent") == 1 &&
 			total(t, registry, "holdfast_subscription_losses_total") >= 1

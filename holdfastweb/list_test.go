@@ -46,12 +46,9 @@ func TestListOfAllKinds(t *testing.T) {
 	for range 2 {
 		kindtest.Lock(t, rwlock.New(one, "rw").RLocker())
 	}
-	_, err := semaphore.New(one, "permits", 5).Acquire(ctx, 2)
-	require.NoError(t, err)
-	_, err = election.New(one, "leader").Campaign(ctx, "host-1")
-	require.NoError(t, err)
-	_, err = latch.New(one, "gate").Set(ctx, 3)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(semaphore.New(one, "permits", 5).Acquire(ctx, 2)))
+	require.NoError(t, kindtest.Err(election.New(one, "leader").Campaign(ctx, "host-1")))
+	require.NoError(t, kindtest.Err(latch.New(one, "gate").Set(ctx, 3)))
 	held(t, rdb, "stuck")
 	require.NoError(t, kindtest.Lock(t, rlock.New(one, "done"), holdfast.HoldAtLeast(time.Hour)).Unlock(ctx))
 	require.NoError(t, rdb.Set(ctx, keys.Label(one.ID()), "web-7, build 12", time.Hour).Err())

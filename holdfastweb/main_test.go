@@ -164,8 +164,7 @@ func TestOptions(t *testing.T) {
 		"pass a go-redis client":  {Masters: []redis.UniversalClient{(*redis.Client)(nil)}},
 		"pass a *redis.Client or": {Masters: []redis.UniversalClient{nil}},
 	} {
-		_, err := holdfastweb.New(rdb, &o)
-		require.ErrorContains(t, err, says)
+		require.ErrorContains(t, kindtest.Err(holdfastweb.New(rdb, &o)), says)
 	}
 	h, err := holdfastweb.New(rdb, nil)
 	require.NoError(t, err)

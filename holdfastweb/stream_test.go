@@ -183,8 +183,7 @@ func TestSlowViewer(t *testing.T) {
 		require.NoError(t, err)
 		defer conn.Close()
 		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(1))
-		_, err = fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(fmt.Fprintf(conn, "GET /events HTTP/1.1\r\nHost: x\r\n\r\n")))
 	}
 	v := watch(t, web.URL+"/events")
 	v.hears("the first list", func(u update) bool { return len(u.Order) > 0 })

@@ -223,8 +223,7 @@ var aclOfLatch = aclKind{
 func (s *aclRun) latch(c *holdfast.Client) *latch.Latch { return latch.New(c, s.name) }
 
 func (s *aclRun) set(count int) {
-	_, err := s.latch(s.them).Set(s.ctx, count)
-	require.NoError(s, err)
+	require.NoError(s, kindtest.Err(s.latch(s.them).Set(s.ctx, count)))
 	s.ages()
 }
 

@@ -287,8 +287,7 @@ func TestPrefix(t *testing.T) {
 			mustBeUnder(t, srv.Client(t), "team:"+kind)
 			if kind != "reader" {
 				kindtest.Refused(t.Context(), t, same.TryLock)
-				_, err := mine.TryLock(t.Context())
-				require.ErrorContains(t, err, `"team:`+kind+`"`)
+				require.ErrorContains(t, kindtest.Err(mine.TryLock(t.Context())), `"team:`+kind+`"`)
 			}
 			unlike := kindtest.Take(t.Context(), t, other.TryLock) // control: without the prefix
 			require.NoError(t, unlike.Unlock(t.Context()))
@@ -298,9 +297,7 @@ func TestPrefix(t *testing.T) {
 
 			for name, remedy := range map[string]string{"": "give the lock a name", "a}": "remove it", "{": "close it",
 				strings.Repeat("x", 1020): "name has 1025 bytes, 5 of them Options.Prefix; use at most 1024"} {
-				_, err := lock(ours, name).Lock(t.Context())
-				require.ErrorIs(t, err, holdfast.ErrInvalid)
-				require.ErrorContains(t, err, remedy)
+				kindtest.Tells(t, kindtest.Err(lock(ours, name).Lock(t.Context())), holdfast.ErrInvalid, remedy)
 			}
 		})
 	}
@@ -323,15 +320,13 @@ func TestPrefixOfOthers(t *testing.T) {
 
 	l := latch.New(ours, "latch")
 	require.Equal(t, "team:latch", l.Name())
-	_, err := l.Set(t.Context(), 1)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(l.Set(t.Context(), 1)))
 	mustBeUnder(t, srv.Client(t), "team:latch")
 	n, err := latch.New(plain, "team:latch").CountDown(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, n)
 	require.NoError(t, l.Wait(t.Context(), holdfast.Wait(patience)))
-	_, err = latch.New(ours, "").Count(t.Context())
-	require.ErrorContains(t, err, "give the lock a name")
+	require.ErrorContains(t, kindtest.Err(latch.New(ours, "").Count(t.Context())), "give the lock a name")
 	require.NoError(t, srv.Client(t).FlushAll(t.Context()).Err())
 
 	e := election.New(ours, "election")
@@ -342,11 +337,9 @@ func TestPrefixOfOthers(t *testing.T) {
 	leader, err := election.New(plain, "team:election").Leader(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "me", leader.Value)
-	_, err = election.New(plain, "election").Leader(t.Context())
-	require.ErrorIs(t, err, election.ErrNoLeader)
+	require.ErrorIs(t, kindtest.Err(election.New(plain, "election").Leader(t.Context())), election.ErrNoLeader)
 	require.NoError(t, h.Unlock(t.Context()))
-	_, err = election.New(ours, "").Leader(t.Context())
-	require.ErrorContains(t, err, "give the lock a name")
+	require.ErrorContains(t, kindtest.Err(election.New(ours, "").Leader(t.Context())), "give the lock a name")
 }
 
 // TestPrefixesOfMasters: the masters of a lock have one name for it.

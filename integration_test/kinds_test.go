@@ -46,11 +46,8 @@ func TestKindsDoNotReenterEachOther(t *testing.T) {
 			c := newClient(t, srv.Client(t), nil)
 			h := kindtest.Lock(t, outer.lock(c, "x"))
 			srv.ResetStats(t)
-			_, err := inner.lock(c, "x").Lock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrInvalid)
-			require.ErrorContains(t, err, outer.name)
-			_, err = inner.lock(c, "x").TryLock(h.Context())
-			require.ErrorIs(t, err, holdfast.ErrInvalid)
+			kindtest.Tells(t, kindtest.Err(inner.lock(c, "x").Lock(h.Context())), holdfast.ErrInvalid, outer.name)
+			require.ErrorIs(t, kindtest.Err(inner.lock(c, "x").TryLock(h.Context())), holdfast.ErrInvalid)
 			calls := srv.CommandCalls(t)
 			require.Zero(t, calls["evalsha"]+calls["eval"])
 

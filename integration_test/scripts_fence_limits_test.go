@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
@@ -23,9 +24,8 @@ func TestFenceSaysWhatTheServerSaid(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()
 		g := fence.NewRedis(rdb)
-		_, err := g.DoToken(ctx, 12, fenceKey, "RPUSH", "a")
-		require.NoError(t, err)
-		_, err = g.DoToken(ctx, 12, fenceKey, "INCR")
+		require.NoError(t, kindtest.Err(g.DoToken(ctx, 12, fenceKey, "RPUSH", "a")))
+		_, err := g.DoToken(ctx, 12, fenceKey, "INCR")
 		require.ErrorContains(t, err, `fence: INCR "stock:7": WRONGTYPE`)
 		require.True(t, lua.IsError(err, "WRONGTYPE"))
 
@@ -44,8 +44,7 @@ func TestFenceSaysWhatTheServerSaid(t *testing.T) {
 			require.Less(t, len(err.Error()), 300, "a long value is not repeated")
 		}
 		require.NoError(t, rdb.Set(ctx, fenceLast, "12", 0).Err())
-		_, err = g.DoToken(ctx, math.MaxUint64, fenceKey, "RPUSH", "c")
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(g.DoToken(ctx, math.MaxUint64, fenceKey, "RPUSH", "c")))
 		_, err = g.DoToken(ctx, math.MaxUint64-1, fenceKey, "RPUSH", "d")
 		require.ErrorContains(t, err, "has seen 18446744073709551615, and this one is 18446744073709551614")
 
@@ -71,14 +70,12 @@ func TestFenceOutOfMemory(t *testing.T) {
 		require.True(t, lua.IsError(err, "OOM"), "a new token needs memory itself: %v", err)
 		require.Equal(t, "12", rdb.Get(ctx, fenceLast).Val())
 		require.Equal(t, "x", rdb.Get(ctx, fenceKey).Val())
-		_, err = g.DoToken(ctx, 11, fenceKey, "DEL")
-		require.ErrorIs(t, err, fence.ErrStale)
+		require.ErrorIs(t, kindtest.Err(g.DoToken(ctx, 11, fenceKey, "DEL")), fence.ErrStale)
 		reply, err := g.DoToken(ctx, 12, fenceKey, "DEL")
 		require.NoError(t, err)
 		require.Equal(t, int64(1), reply)
 		restore()
-		_, err = g.DoToken(ctx, 13, fenceKey, "SET", "y")
-		require.NoError(t, err, "control: with memory it is accepted")
+		require.NoError(t, kindtest.Err(g.DoToken(ctx, 13, fenceKey, "SET", "y")), "control: with memory it is accepted")
 	})
 }
 
@@ -111,8 +108,7 @@ func TestFenceInACluster(t *testing.T) {
 			reply, err := g.DoToken(ctx, 12, key, "SET", "x")
 			require.NoError(t, err, key)
 			require.Equal(t, "OK", reply)
-			_, err = g.DoToken(ctx, 11, key, "SET", "y")
-			require.ErrorIs(t, err, fence.ErrStale, key)
+			require.ErrorIs(t, kindtest.Err(g.DoToken(ctx, 11, key, "SET", "y")), fence.ErrStale, key)
 			require.Equal(t, "x", rdb.Get(ctx, key).Val())
 		}
 		_, err := lua.Run(ctx, rdb, lua.Fence.Call("holdfast_fence:stock:7", "stock:7", "12", "SET", "x"))

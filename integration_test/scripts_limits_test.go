@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/fence"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -110,8 +111,7 @@ func TestScriptsOnAReplica(t *testing.T) {
 			after, err := look(ctx, replica)
 			require.NoError(t, err)
 			require.NoError(t, before.unchanged(after), "%s %s", r.script.Name(), r.name)
-			_, err = lua.Run(ctx, primary, r.call(r.script))
-			require.NoError(t, err, "control: the primary does it")
+			require.NoError(t, kindtest.Err(lua.Run(ctx, primary, r.call(r.script))), "control: the primary does it")
 		}
 		manyOnAReplica(t, pair)
 		guard := fence.NewRedis(replica)
@@ -176,8 +176,7 @@ a hold stays as it was
 				bare := strings.NewReplacer("local sent = redis.pcall(", "local sent = call(",
 					"= pcall(function()", "= (function(f) return true, f() end)(function()").Replace(lua.FairRelease.Text())
 				require.NoError(t, prepare(ctx, rdb, silent[3].given))
-				_, err := send(ctx, rdb, silent[3].call(lua.New("bare", bare, 5)))
-				require.Error(t, err)
+				require.Error(t, kindtest.Err(send(ctx, rdb, silent[3].call(lua.New("bare", bare, 5)))))
 			}
 		}
 	})
@@ -215,8 +214,7 @@ func TestScriptsAreSentByHash(t *testing.T) {
 			require.NoError(t, rdb.ScriptFlush(ctx).Err())
 			srv.ResetStats(t)
 			for range 3 {
-				_, err := send(ctx, rdb, lua.State.Call(scriptLock, scriptToken))
-				require.NoError(t, err)
+				require.NoError(t, kindtest.Err(send(ctx, rdb, lua.State.Call(scriptLock, scriptToken))))
 			}
 			calls := srv.CommandCalls(t)
 			require.Equal(t, int64(1), calls["eval"])

@@ -137,8 +137,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 		require.Equal(t, "text", rdb.Get(ctx, scriptLock).Val())
 
 		require.NoError(t, prepare(ctx, rdb, "TOKEN[x]/20s"))
-		_, err := m.Lock(ctx)
-		require.ErrorContains(t, err, scriptToken+" has the wrong type")
+		require.ErrorContains(t, kindtest.Err(m.Lock(ctx)), scriptToken+" has the wrong type")
 		require.Zero(t, rdb.Exists(ctx, scriptLock).Val(), "nothing was locked")
 	})
 }
@@ -171,9 +170,7 @@ func TestWrongTypeNamesTheFairLock(t *testing.T) {
 			h := kindtest.Take(ctx, t, m.Lock)
 			require.NoError(t, rdb.RPush(ctx, scriptQueue, "d:h1").Err())
 			require.NoError(t, rdb.Set(ctx, key, "text", time.Minute).Err())
-			err := h.Unlock(ctx)
-			require.ErrorContains(t, err, "released")
-			require.ErrorContains(t, err, "WRONGTYPE")
+			kindtest.Tells(t, h.Unlock(ctx), "released", "WRONGTYPE")
 			require.Zero(t, rdb.Exists(ctx, scriptLock).Val())
 		}
 	})

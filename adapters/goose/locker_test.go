@@ -50,8 +50,7 @@ func provider(t *testing.T, dir string, first func(ctx context.Context) error, o
 
 // ready makes the table of versions, which several may not make at once.
 func ready(t *testing.T, dir string) {
-	_, err := provider(t, dir, nil).GetDBVersion(t.Context())
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(provider(t, dir, nil).GetDBVersion(t.Context())))
 }
 
 // TestGoosesOwnTest: of five providers at once one does all the work: with a Locker each, or one shared as a SessionLocker.
@@ -132,8 +131,7 @@ func TestWait(t *testing.T) {
 	ctx, cancel := context.WithTimeout(other.Context(), 100*time.Millisecond)
 	defer cancel()
 	under := holdfastgoose.New(rlock.New(c, t.Name()))
-	_, err = provider(t, t.TempDir(), never, goose.WithLocker(under)).Up(ctx)
-	require.Error(t, err)
+	require.Error(t, kindtest.Err(provider(t, t.TempDir(), never, goose.WithLocker(under)).Up(ctx)))
 	require.NoError(t, other.Unlock(t.Context()))
 	adaptertest.RequireFree(t, t.Name())
 }
@@ -142,10 +140,8 @@ func TestWait(t *testing.T) {
 func TestNextOperation(t *testing.T) {
 	p := provider(t, t.TempDir(), func(context.Context) error { return nil }, goose.WithLocker(newLocker(t)))
 	for range 5 {
-		_, err := p.Up(t.Context())
-		require.NoError(t, err)
-		_, err = p.DownTo(t.Context(), 0)
-		require.NoError(t, err)
+		require.NoError(t, kindtest.Err(p.Up(t.Context())))
+		require.NoError(t, kindtest.Err(p.DownTo(t.Context(), 0)))
 	}
 	adaptertest.RequireFree(t, t.Name())
 }

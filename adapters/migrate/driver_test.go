@@ -196,8 +196,7 @@ func TestLateGrant(t *testing.T) {
 			m := newMigrate(t, d)
 			m.LockTimeout = 50 * time.Millisecond
 			require.ErrorIs(t, m.Up(), migrate.ErrLockTimeout)
-			_, err := m.Close()
-			require.NoError(t, err)
+			require.NoError(t, kindtest.Err(m.Close()))
 			require.NoError(t, other.Unlock(t.Context()))
 			if control {
 				hold := adaptertest.Receive(t, "the late grant", granted)
@@ -222,7 +221,5 @@ func TestOpen(t *testing.T) {
 	require.NoError(t, opened.Unlock())
 	require.NoError(t, opened.Close())
 	require.ErrorIs(t, holdfastmigrate.New(d, nil, 0).Lock(), holdfast.ErrInvalid)
-	err = newDriver(t, nil, 0).Lock()
-	require.ErrorIs(t, err, holdfast.ErrInvalid)
-	require.ErrorContains(t, err, "db is nil; pass New the driver of the database")
+	kindtest.Tells(t, newDriver(t, nil, 0).Lock(), holdfast.ErrInvalid, "db is nil; pass New the driver of the database")
 }

@@ -46,13 +46,11 @@ func newDatabase(t *testing.T, dsn string) *database {
 	pool, err := pgxpool.New(t.Context(), dsn)
 	require.NoError(t, err)
 	t.Cleanup(pool.Close)
-	_, err = pool.Exec(t.Context(), "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(pool.Exec(t.Context(), "DROP SCHEMA public CASCADE; CREATE SCHEMA public")))
 	driver := riverpgxv5.New(pool)
 	m, err := rivermigrate.New(driver, nil)
 	require.NoError(t, err)
-	_, err = m.Migrate(t.Context(), rivermigrate.DirectionUp, nil)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(m.Migrate(t.Context(), rivermigrate.DirectionUp, nil)))
 	return &database{t, driver}
 }
 

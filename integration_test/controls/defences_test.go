@@ -102,8 +102,7 @@ func (l *lab) abandon(m *rlock.Mutex, ctx context.Context, fault faultproxy.Acti
 		<-rule.Fired()
 		cancel()
 	}()
-	_, err := m.Lock(ctx)
-	require.ErrorIs(l, err, context.Canceled)
+	require.ErrorIs(l, kindtest.Err(m.Lock(ctx)), context.Canceled)
 	all := l.caught(lua.Acquire)
 	return all[len(all)-1]
 }

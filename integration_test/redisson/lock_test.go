@@ -55,8 +55,7 @@ func TestLocks(t *testing.T) {
 func exclusion(s *story) {
 	j, other, m := s.thread(0), s.thread(1), s.mutex(0)
 	s.javaLocks(j, "lock")
-	err := kindtest.Refused(s.ctx, s, m.TryLock)
-	require.ErrorContains(s, err, "held by "+j.Owner)
+	require.ErrorContains(s, kindtest.Refused(s.ctx, s, m.TryLock), "held by "+j.Owner)
 	waiter := s.wait(m)
 	require.False(s, s.ask(other, "tryLock").Yes(), "nor another of its own side")
 	require.NoError(s, s.ask(j, "unlock").Err())

@@ -91,8 +91,7 @@ func startVictim(t *testing.T, top topology.Topology, v victim) (id string, kill
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), victimEnv+"="+string(text))
 	p := child.Start(t, cmd)
-	_, err = fmt.Sscanf(p.Says(), "ready %s", &id)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(fmt.Sscanf(p.Says(), "ready %s", &id)))
 	return id, p.Kill
 }
 

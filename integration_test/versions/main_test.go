@@ -22,6 +22,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/child"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
@@ -126,8 +127,7 @@ func start(t *testing.T, program string, args ...string) *process {
 // held reads that it has the lock, and returns the token.
 func (p *process) held() (token uint64) {
 	line := p.Says()
-	_, err := fmt.Sscanf(line, "held %d %s", &token, &p.owner)
-	require.NoError(p, err, line)
+	require.NoError(p, kindtest.Err(fmt.Sscanf(line, "held %d %s", &token, &p.owner)), line)
 	return token
 }
 
@@ -140,7 +140,6 @@ func (p *process) unlocks() {
 // lost reads that it has lost the lock, and returns until when it trusted it, in us.
 func (p *process) lost() (until uint64) {
 	line := p.Says()
-	_, err := fmt.Sscanf(line, "lost %d", &until)
-	require.NoError(p, err, line)
+	require.NoError(p, kindtest.Err(fmt.Sscanf(line, "lost %d", &until)), line)
 	return until
 }

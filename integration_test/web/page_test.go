@@ -217,8 +217,7 @@ func TestNamesStayText(t *testing.T) {
 	}
 	for _, name := range evil {
 		if name != long {
-			_, err := rlock.New(client, name).Lock(t.Context())
-			require.NoError(t, err, name)
+			require.NoError(t, kindtest.Err(rlock.New(client, name).Lock(t.Context())), name)
 		}
 	}
 	for _, name := range []string{"evil owner", long} { // an owner that nobody of ours would be called, and a name that we refuse
@@ -347,14 +346,10 @@ func scene(t *testing.T, srv *redistest.Server) {
 	take(rwlock.New(api, "ledger").RLocker())
 	take(rwlock.New(worker, "ledger").RLocker())
 	wait(rwlock.New(other, "ledger"))
-	_, err := semaphore.New(other, "calls:partner", 8).Acquire(ctx, 3)
-	require.NoError(t, err)
-	_, err = election.New(worker, "scheduler").Campaign(ctx, "worker-2.eu-1")
-	require.NoError(t, err)
-	_, err = latch.New(api, "release:go").Set(ctx, 4)
-	require.NoError(t, err)
-	_, err = latch.New(api, "release:go").CountDown(ctx)
-	require.NoError(t, err)
+	require.NoError(t, kindtest.Err(semaphore.New(other, "calls:partner", 8).Acquire(ctx, 3)))
+	require.NoError(t, kindtest.Err(election.New(worker, "scheduler").Campaign(ctx, "worker-2.eu-1")))
+	require.NoError(t, kindtest.Err(latch.New(api, "release:go").Set(ctx, 4)))
+	require.NoError(t, kindtest.Err(latch.New(api, "release:go").CountDown(ctx)))
 	require.NoError(t, rdb.HSet(ctx, "invoices:7", "0a6e1d3c-2222-4333-8444-555555555555:h9", 1).Err())
 	for name, age := range map[string]time.Duration{
 		"reports:nightly": 17 * time.Minute, "tickets:berlin": 4 * time.Second, "scheduler": 76 * time.Hour, "invoices:7": 31 * time.Hour, "orders:4211": 41 * time.Second,
