@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -105,12 +107,7 @@ func (v *viewer) hears(what string, wanted func(u update) bool) {
 }
 
 func (u update) has(text string) bool {
-	for _, row := range u.Rows {
-		if strings.Contains(row, text) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(slices.Collect(maps.Values(u.Rows)), func(row string) bool { return strings.Contains(row, text) })
 }
 
 // TestStreams: a stream tells only what is new, all streams share one poller, and with no stream Redis is not asked.

@@ -2,6 +2,7 @@ package integration_test
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -58,15 +59,11 @@ func acquainted(t *testing.T, m *redlock.Mutex) *redlock.Mutex {
 
 // aged waits until masters are older than a lease: younger ones that have forgotten a lock vote for nobody else.
 func aged(t *testing.T, rdbs []*redis.Client) {
-	require.Eventually(t, func() bool {
-		for _, rdb := range rdbs {
-			up, err := strconv.Atoi(redistest.InfoField(rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds"))
-			if err != nil || time.Duration(up-1)*time.Second <= weakLease { // it is rounded
-				return false
-			}
-		}
-		return true
-	}, patience, 10*time.Millisecond, "older than a lease")
+	young := func(rdb *redis.Client) bool {
+		up, err := strconv.Atoi(redistest.InfoField(rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds"))
+		return err != nil || time.Duration(up-1)*time.Second <= weakLease // it is rounded
+	}
+	require.Eventually(t, func() bool { return !slices.ContainsFunc(rdbs, young) }, patience, 10*time.Millisecond, "older than a lease")
 }
 
 // TestQuorumClock: the clocks of two of five masters jump beyond the lease. A hold known to all stands, and both take it back.
@@ -79,12 +76,7 @@ func TestQuorumClock(t *testing.T) {
 		rival := acquainted(t, weakQuorum(t, addrs))
 		h := kindtest.Take(ctx, t, m.Lock)
 		everywhere := func() bool {
-			for _, owner := range holdersOf(ctx, rdbs, "weak") {
-				if owner != h.Owner() {
-					return false
-				}
-			}
-			return true
+			return !slices.ContainsFunc(holdersOf(ctx, rdbs, "weak"), func(owner string) bool { return owner != h.Owner() })
 		}
 		kindtest.Eventually(t, "all five know of it", everywhere)
 		for _, i := range []int{1, 3} {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -235,9 +236,7 @@ func TestRolledBackQueue(t *testing.T) {
 			if err == nil {
 				err = h.Unlock(t.Context())
 			}
-			if err != nil {
-				t.Error(err)
-			}
+			assert.NoError(t, err)
 		})
 	}
 	queued := func() int64 { return top.Primary().Command(t, "LLEN", "redisson_lock_queue:{rolled back}").(int64) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -191,16 +192,11 @@ func storyOf(t *testing.T, k kind, connect func() redis.UniversalClient, name st
 		group.Go(func() {
 			for range 50 {
 				h, err := m.Lock(ctx) // would a wake-up be lost, the lease of 30 s is longer than our patience
-				if err != nil {
-					t.Error(err)
+				if !assert.NoError(t, err) {
 					return
 				}
-				if prior := last.Swap(h.Token()); prior >= h.Token() {
-					t.Errorf("token %d after %d", h.Token(), prior)
-				}
-				if err := h.Unlock(ctx); err != nil {
-					t.Error(err)
-				}
+				assert.Less(t, last.Swap(h.Token()), h.Token())
+				assert.NoError(t, h.Unlock(ctx))
 			}
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddyserver/certmagic"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
@@ -93,11 +94,7 @@ func obtain(t *testing.T, storage func(dir string) certmagic.Storage, a *authori
 	var all sync.WaitGroup
 	for range 3 {
 		cfg := config(t, storage(dir), a)
-		all.Go(func() {
-			if err := cfg.ObtainCertSync(context.Background(), site); err != nil {
-				t.Error(err)
-			}
-		})
+		all.Go(func() { assert.NoError(t, cfg.ObtainCertSync(context.Background(), site)) })
 	}
 	all.Wait()
 }

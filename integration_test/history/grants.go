@@ -233,12 +233,8 @@ func (c *Config) explained(ops []Op, s Sample, client int) bool {
 			return true
 		}
 	}
-	for _, w := range c.Closed[client] {
-		if s.At >= w.From && s.At <= after(w.From, 2*c.Lease+c.Late+c.Recovery) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(tenures(ops, 0), func(t tenure) bool {
+	closing := func(w Window) bool { return s.At >= w.From && s.At <= after(w.From, 2*c.Lease+c.Late+c.Recovery) }
+	return slices.ContainsFunc(c.Closed[client], closing) || slices.ContainsFunc(tenures(ops, 0), func(t tenure) bool {
 		return t.op.Client == client && t.op.Owner == s.Owner && covers(t.op.Call, t.keptUntil())
 	})
 }

@@ -2,9 +2,11 @@ package redisson
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -69,12 +71,8 @@ func idleRun(t *testing.T, says string) map[string]string {
 
 // leaf reports whether a test has no subtests.
 func leaf(name string, results map[string]string) bool {
-	for other := range results {
-		if strings.HasPrefix(other, name+"/") {
-			return false
-		}
-	}
-	return true
+	under := func(other string) bool { return strings.HasPrefix(other, name+"/") }
+	return !slices.ContainsFunc(slices.Collect(maps.Keys(results)), under)
 }
 
 func TestMain(m *testing.M) {

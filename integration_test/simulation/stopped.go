@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"reflect"
 	"slices"
 	"strconv"
@@ -279,13 +280,8 @@ func (w *World) starved(ops []history.Op) (found []history.Violation) {
 
 // disturbed reports whether a fault, of any client, can be felt at a moment.
 func (w *World) disturbed(at int64) bool {
-	from := at - int64(w.recovery())
-	for _, faults := range w.local {
-		if history.Overlap(faults, from, at) {
-			return true
-		}
-	}
-	return history.Overlap(w.windows, from, at)
+	felt := func(faults []history.Window) bool { return history.Overlap(faults, at-int64(w.recovery()), at) }
+	return felt(w.windows) || slices.ContainsFunc(slices.Collect(maps.Values(w.local)), felt)
 }
 
 // moment is when somebody begins to wait for a lock, or ends that.
