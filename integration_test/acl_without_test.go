@@ -329,8 +329,7 @@ func (s *aclRun) judge(op string, err error, fails bool) {
 
 // aboutPermissions: the servers have words of their own for it in each version; these are the library's.
 func aboutPermissions(err error) bool {
-	return strings.Contains(err.Error(), "this user lacks a permission") ||
-		strings.Contains(err.Error(), "permit this user")
+	return strings.Contains(err.Error(), "this user lacks a permission") || strings.Contains(err.Error(), "permit this user")
 }
 
 // quotesRefusal: what the servers said stands in the error.

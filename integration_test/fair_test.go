@@ -186,8 +186,7 @@ const tick = 5 * time.Millisecond
 func others(t *testing.T, c *redistest.Cluster, client string) bool {
 	for _, node := range c.Nodes {
 		rdb := node.Client(t)
-		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(),
-			rdb.PubSubShardChannels(t.Context(), "*").Val()...)
+		channels := append(rdb.PubSubChannels(t.Context(), "*").Val(), rdb.PubSubShardChannels(t.Context(), "*").Val()...)
 		_ = rdb.Close()
 		if slices.ContainsFunc(channels, func(channel string) bool { return !strings.HasSuffix(channel, client) }) {
 			return true

@@ -65,8 +65,7 @@ func stepsOf(top topology.Topology) []step {
 	}
 	// the others' may lose what is written meanwhile
 	if f, ok := top.(topology.Failover); ok && top.Kind() == topology.Cluster {
-		steps = append(steps, step{"graceful failover",
-			func(t *testing.T, _ topology.Topology) { f.Failover(t, loadKey) }})
+		steps = append(steps, step{"graceful failover", func(t *testing.T, _ topology.Topology) { f.Failover(t, loadKey) }})
 	}
 	return steps
 }
@@ -75,16 +74,15 @@ func stepsOf(top topology.Topology) []step {
 func TestUnderLoad(t *testing.T) {
 	seed := level.Seed(t)
 	replay := level.Replay(t, seed)
-	eachKind(t, topology.Single|topology.Replicated|topology.Cluster,
-		func(t *testing.T, top topology.Topology, k kind) {
-			rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
-			l := newLoad(t, top, k, rng)
-			steps := stepsOf(top)
-			for _, i := range rng.Perm(len(steps)) {
-				l.during(steps[i])
-			}
-			l.finish(replay)
-		})
+	eachKind(t, topology.Single|topology.Replicated|topology.Cluster, func(t *testing.T, top topology.Topology, k kind) {
+		rng := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // chooses faults, guards nothing
+		l := newLoad(t, top, k, rng)
+		steps := stepsOf(top)
+		for _, i := range rng.Perm(len(steps)) {
+			l.during(steps[i])
+		}
+		l.finish(replay)
+	})
 }
 
 // load is clients that use locks.

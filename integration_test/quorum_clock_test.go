@@ -118,8 +118,7 @@ func TestQuorumClockWeakness(t *testing.T) {
 			time.Millisecond)
 		aged(t, rdbs)
 		h := kindtest.Take(ctx, t, weakQuorum(t, addrs).Lock)
-		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience,
-			time.Millisecond)
+		require.Eventually(t, func() bool { return holdersOf(ctx, rdbs, "weak")[2] == h.Owner() }, patience, time.Millisecond)
 		require.Equal(t, []string{h.Owner(), h.Owner(), h.Owner(), "", ""}, holdersOf(ctx, rdbs, "weak"))
 
 		kindtest.Refused(ctx, t, rival.TryLock) // without the jump it is refused

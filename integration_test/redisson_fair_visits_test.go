@@ -113,8 +113,7 @@ func (v *visits) step() {
 		}
 	case n < 11: // Redisson's tryLock with a time, which mostly leaves
 		v.last++
-		v.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait,
-			javaWait}[v.rnd.IntN(6)]
+		v.wait = []time.Duration{100 * time.Millisecond, time.Minute, javaWait, javaWait, javaWait, javaWait}[v.rnd.IntN(6)]
 		v.steps = append(v.steps, fmt.Sprint("java ", v.last, " ", v.wait))
 		if !v.attempt(v.last) {
 			v.threads, v.waits[v.last] = append(v.threads, v.last), v.wait
@@ -208,8 +207,7 @@ func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
 	for range 300 {
 		v.step()
 		if wrong := v.wrong(); wrong != "" {
-			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):],
-				v.queue())
+			return fmt.Sprintf("seed %d: %s\nafter %v\nqueue %v", seed, wrong, v.steps[max(0, len(v.steps)-30):], v.queue())
 		}
 	}
 	return ""

@@ -287,8 +287,7 @@ func (p *process) kill() {
 	at = p.since(hesitation, at)
 	_ = p.cmd.Process.Kill()
 	<-p.ended
-	p.ops = append(p.ops, history.Op{Client: p.number, Kind: history.Crash, Call: at, Return: now(),
-		Result: history.OK})
+	p.ops = append(p.ops, history.Op{Client: p.number, Kind: history.Crash, Call: at, Return: now(), Result: history.OK})
 }
 
 // stop has the process unlock and close everything, and waits for it. What it did wrong in that is a violation.

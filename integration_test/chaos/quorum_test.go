@@ -108,8 +108,7 @@ func stalled(ops []history.Op, client int, from int64) (found []history.Violatio
 			return nil
 		}
 	}
-	return []history.Violation{{Check: "progress",
-		Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
+	return []history.Violation{{Check: "progress", Text: fmt.Sprintf("client %d was granted nothing after the storm", client)}}
 }
 
 // TestStalled: what the check accepts and refuses.

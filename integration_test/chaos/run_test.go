@@ -83,8 +83,7 @@ func (p plan) run(tb testing.TB, t *target) (figures, []history.Violation) {
 		}
 		slots = append(slots, s)
 	}
-	w := &weather{work: p.work, tb: tb, t: t,
-		rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
+	w := &weather{work: p.work, tb: tb, t: t, rng: rand.New(rand.NewPCG(rng.Uint64(), 2)), count: make(map[string]int)}
 	ctx, cancel := context.WithTimeout(tb.Context(), p.storm)
 	defer cancel()
 	var group sync.WaitGroup

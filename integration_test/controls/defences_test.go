@@ -207,8 +207,7 @@ var leaseDefences = []proof{
 // renewals is how many renewals of a lock were sent, alone or among others, extensions included.
 func (l *lab) renewals(key string) int {
 	return l.proxy.Seen(func(args []string) bool {
-		return l.sends(lua.Renew)(args) && args[3] == key || l.sends(lua.RenewMany)(args) &&
-			slices.Contains(args[3:], key)
+		return l.sends(lua.Renew)(args) && args[3] == key || l.sends(lua.RenewMany)(args) && slices.Contains(args[3:], key)
 	})
 }
 

@@ -79,8 +79,7 @@ func (s *store) once(resource string, token uint64) error {
 }
 
 func (s *store) value(resource string) (value uint64) {
-	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1",
-		resource).Scan(&value))
+	require.NoError(s, s.db.QueryRowContext(s.Context(), "SELECT value FROM stock WHERE name = $1", resource).Scan(&value))
 	return value
 }
 

@@ -274,8 +274,7 @@ func occupied(ops []Op, c Config) []Window {
 func (c *Config) renewedLate(held Op, ops []Op) bool {
 	return slices.ContainsFunc(ops, func(o Op) bool {
 		held.Return = o.Return
-		return o.Kind == Crash && o.Client == held.Client && o.Return >= held.Call &&
-			c.troubled(held)
+		return o.Kind == Crash && o.Client == held.Client && o.Return >= held.Call && c.troubled(held)
 	})
 }
 

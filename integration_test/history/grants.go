@@ -227,8 +227,7 @@ func (c *Config) explained(ops []Op, s Sample, client int) bool {
 		if o.Kind == Crash && s.At >= o.Call {
 			return s.At <= after(o.Return, 2*c.Lease+c.Late) // and what it sent last may have lengthened it
 		}
-		mine := o.Owner == s.Owner || o.Asked == s.Owner || (o.Kind == Lock || o.Kind == Try) && o.Owner == "" &&
-			o.Asked == ""
+		mine := o.Owner == s.Owner || o.Asked == s.Owner || (o.Kind == Lock || o.Kind == Try) && o.Owner == "" && o.Asked == ""
 		if mine && covers(o.Call, o.Return) {
 			return true
 		}

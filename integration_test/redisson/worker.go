@@ -131,8 +131,7 @@ func start() (*Worker, error) {
 		}
 		env = nil
 	}
-	w := &Worker{cmd: exec.Command(command[0], command[1:]...), pending: make(map[int]*Pending),
-		ended: make(chan struct{})}
+	w := &Worker{cmd: exec.Command(command[0], command[1:]...), pending: make(map[int]*Pending), ended: make(chan struct{})}
 	w.cmd.Env = append(os.Environ(), env...)
 	w.cmd.Stderr = &w.stderr
 	in, err := w.cmd.StdinPipe()

@@ -362,8 +362,7 @@ func (w *World) told(ops []history.Op) (found []history.Violation) {
 			continue
 		}
 		for _, wipe := range wiped[o.Name] {
-			if o.Return < wipe.Call && end.Call > wipe.Call+limit &&
-				!w.disturbedBetween(o.Client, wipe.Call, end.Call) {
+			if o.Return < wipe.Call && end.Call > wipe.Call+limit && !w.disturbedBetween(o.Client, wipe.Call, end.Call) {
 				found = append(found, history.Violation{Check: "told", Name: o.Name, Ops: []history.Op{o, wipe, end},
 					Text: fmt.Sprintf("the lock was lost, and %s later nobody knew",
 						time.Duration(end.Call-wipe.Call))})

@@ -124,8 +124,7 @@ func (w *World) napped(ops []history.Op) {
 	for i := range ops {
 		for _, nap := range w.naps {
 			o, at := &ops[i], nap.To-int64(noticed)
-			if o.Kind == history.Unlock && o.Result == history.Lost && o.Deadline != 0 && o.Call <= at &&
-				at <= o.Return {
+			if o.Kind == history.Unlock && o.Result == history.Lost && o.Deadline != 0 && o.Call <= at && at <= o.Return {
 				o.Deadline -= at - nap.From
 			}
 			if o.Kind == history.Crash && at <= o.Call && o.Call <= nap.To { // it was not told any more what it had lost

@@ -117,8 +117,7 @@ func (s *stranger) stay(storm context.Context, name string, t thing) {
 	case there == 0:
 		return
 	}
-	o := history.Op{Client: strangers, Name: name, Kind: history.Foreign, Seen: t.says, Call: s.Now(),
-		Result: history.OK}
+	o := history.Op{Client: strangers, Name: name, Kind: history.Foreign, Seen: t.says, Call: s.Now(), Result: history.OK}
 	if t.ttl > 0 {
 		s.sleep(ctx, t.ttl*9/10)
 	} else {

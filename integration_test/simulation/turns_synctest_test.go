@@ -202,8 +202,7 @@ func TestServerClock(t *testing.T) {
 			require.NoError(t, err)
 			return list
 		}
-		require.NoError(t, rdb.Eval(ctx, `return redis.call('SET', KEYS[1], 'x', 'PX', 3600000)`,
-			[]string{"key"}).Err())
+		require.NoError(t, rdb.Eval(ctx, `return redis.call('SET', KEYS[1], 'x', 'PX', 3600000)`, []string{"key"}).Err())
 		before := look()
 		time.Sleep(1000 * time.Second)
 		after := look()

@@ -96,8 +96,7 @@ type Haste struct {
 }
 
 // hasty makes of a Lock one that asks once, waits for a moment, or whose context ends at any moment, or has ended.
-func (a *Actor) hasty(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option,
-	stop func()) {
+func (a *Actor) hasty(op history.Op, opts []holdfast.Option, cancel func()) (_ history.Op, _ []holdfast.Option, stop func()) {
 	moment := 1 + time.Duration(a.rng.Int64N(int64(a.Haste.Longest)))
 	switch a.rng.IntN(8) {
 	case 0:

@@ -162,8 +162,7 @@ func (a *Actor) round(ctx context.Context) bool {
 }
 
 // lock makes one attempt of a random kind to get the lock, perhaps without renewal. cancel ends ctx.
-func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool,
-	err error) {
+func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) (h *holdfast.Hold, plain bool, err error) {
 	op := history.Op{Name: name, Kind: history.Lock}
 	opts := a.options(&op)
 	if a.Keeping > 0 && a.rng.IntN(a.Keeping) == 0 {
