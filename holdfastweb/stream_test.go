@@ -107,7 +107,8 @@ func (v *viewer) hears(what string, wanted func(u update) bool) {
 }
 
 func (u update) has(text string) bool {
-	return slices.ContainsFunc(slices.Collect(maps.Values(u.Rows)), func(row string) bool { return strings.Contains(row, text) })
+	rows := slices.Collect(maps.Values(u.Rows))
+	return slices.ContainsFunc(rows, func(row string) bool { return strings.Contains(row, text) })
 }
 
 // TestStreams: a stream tells only what is new, all streams share one poller, and with no stream Redis is not asked.

@@ -63,7 +63,8 @@ func aged(t *testing.T, rdbs []*redis.Client) {
 		up, err := strconv.Atoi(redistest.InfoField(rdb.Info(t.Context(), "server").Val(), "uptime_in_seconds"))
 		return err != nil || time.Duration(up-1)*time.Second <= weakLease // it is rounded
 	}
-	require.Eventually(t, func() bool { return !slices.ContainsFunc(rdbs, young) }, patience, 10*time.Millisecond, "older than a lease")
+	older := func() bool { return !slices.ContainsFunc(rdbs, young) }
+	require.Eventually(t, older, patience, 10*time.Millisecond, "older than a lease")
 }
 
 // TestQuorumClock: the clocks of two of five masters jump beyond the lease. A hold known to all stands, and both take it back.
