@@ -284,7 +284,7 @@ func (w *way) took(d time.Duration) {
 func (w *way) usual() time.Duration { return time.Duration(w.nanos.Load()) }
 
 // start is long ago, for times that are only compared. To read the wall clock, too, would take twice as
-// long, and an observer needs three times for each hold.
+// long, and an observer needs three times for each hold. In a bubble of testing/synctest they are below zero.
 var start = time.Now()
 
 func sinceStart() time.Duration { return time.Since(start) }

@@ -120,7 +120,9 @@ func (k *idleLease) asking() {
 func (k *idleLease) nobodyLocked(d time.Duration) {
 	k.sure = true
 	if k.hearsAllLocked() && !k.t.wanted {
-		k.t.look = k.t.turn + max(min(d, math.MaxInt64-k.t.turn), handOffFor) // which may be for ever
+		if k.t.look = k.t.turn + max(d, handOffFor); k.t.look < k.t.turn { // d may be for ever
+			k.t.look = math.MaxInt64
+		}
 	}
 }
 
