@@ -35,8 +35,7 @@ func Client(t *testing.T) *holdfast.Client {
 	return c
 }
 
-// ForExample is a client for an Example, which has no testing.TB to report to: it panics if there is none. close
-// is called at the end.
+// ForExample is a client for an Example, which has no testing.TB: without a server it panics. close is called at the end.
 func ForExample() (c *holdfast.Client, close func()) {
 	rdb := redis.NewClient(&redis.Options{Addr: redistest.ForExample()})
 	c, err := holdfast.New(rdb, nil)
@@ -77,8 +76,7 @@ func GiveBack(t *testing.T, name string) {
 	require.NoError(t, rdb.Publish(t.Context(), "redisson_lock__channel:{"+name+"}", "0").Err())
 }
 
-// passTime makes the time that a lock of package rlock is kept after its Unlock pass, for holdfast.HoldAtLeast: to a server,
-// that is the end of the key. At the end of the test it passes once more.
+// passTime lets the time of HoldAtLeast pass: it ends the key that an rlock's Unlock has left, now and at the test's end.
 func passTime(t *testing.T, name string) {
 	require.NoError(t, redistest.Shared(t).Client(t).Del(t.Context(), name).Err())
 	freeAtEnd(t, name)
@@ -98,8 +96,7 @@ func Taken(t *testing.T, name string) bool {
 	return n > 0
 }
 
-// RequireFree demands that the lock is free, or will be without anybody's doing anything: a job may
-// be done a moment before its lock is given back.
+// RequireFree demands that the lock is free, or soon will be: a job may be done a moment before its lock is given back.
 func RequireFree(t *testing.T, name string) {
 	Eventually(t, name+" is free", func() bool { return !Taken(t, name) })
 }
@@ -266,8 +263,7 @@ func Cron(t *testing.T, machine Machine) {
 	t.Run("loss", func(t *testing.T) { loss(t, machine) })
 }
 
-// neverTwo: a job that takes longer than its period runs on one machine at a time, and the runs of the others
-// are skipped; without the lock on several.
+// neverTwo: while a job outlasts its period, one machine runs it and the others skip it; without the lock several run it.
 func neverTwo(t *testing.T, machine Machine) {
 	var with, without Section
 	j := NewJournal()
@@ -282,8 +278,7 @@ func neverTwo(t *testing.T, machine Machine) {
 	require.Empty(t, j.Failed)
 }
 
-// oncePerPeriod: a short job runs on the machine that ticks first, and not on those whose ticks come later.
-// That without HoldAtLeast it runs again is what neverTwo waits for.
+// oncePerPeriod: the first machine to tick runs a short job, later ones do not; neverTwo shows it without HoldAtLeast.
 func oncePerPeriod(t *testing.T, machine Machine) {
 	var section Section
 	j := NewJournal()

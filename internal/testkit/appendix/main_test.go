@@ -25,8 +25,7 @@ func TestPageIsFresh(t *testing.T) {
 	}
 }
 
-// TestAppendix: a test has its name, its level and the first sentence of its comment; helpers, methods and
-// folders without tests have no line.
+// TestAppendix: a line has a test's name, level and first sentence; helpers, methods and folders without tests have none.
 func TestAppendix(t *testing.T) {
 	dir := t.TempDir()
 	for path, text := range map[string]string{

@@ -1,5 +1,4 @@
-// Package child is for processes that tests start: they end with the test or with the test binary, and say what they
-// have to say in lines.
+// Package child is for processes that tests start, which end with the test or the test binary and report in lines.
 package child
 
 import (

@@ -4,8 +4,7 @@ import "sync/atomic"
 
 var beforeRenewal atomic.Pointer[func()]
 
-// BeforeRenewal is called by the watchdog's goroutines before they send a batch: a moment at which
-// nothing else that a test can make happens.
+// BeforeRenewal is called by the watchdog before it sends a batch, a moment that a test can make in no other way.
 func BeforeRenewal() {
 	if f := beforeRenewal.Load(); f != nil {
 		(*f)()

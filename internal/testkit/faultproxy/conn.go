@@ -11,8 +11,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/resp"
 )
 
-// conn is one client's connection and the one to the server behind it. Its two goroutines, one for
-// each direction, end when it is closed; run joins them.
+// conn is a client's connection and the server's behind it. A goroutine for each direction ends on close; run joins both.
 type conn struct {
 	p      *Proxy
 	client net.Conn
@@ -20,8 +19,7 @@ type conn struct {
 	closed chan struct{}
 	anew   chan net.Conn // connections to a server that was started anew, see [Proxy.KeepConnections]
 
-	// A connection that has lost something in one direction loses all that follows in it: a later
-	// reply would be taken for an earlier one's.
+	// A connection that lost something in one direction loses all that follows: a reply must not pass for an earlier one's.
 	deaf atomic.Bool // requests
 	mute atomic.Bool // replies
 
@@ -62,8 +60,7 @@ func (c *conn) run() {
 	wg.Wait()
 }
 
-// requests passes on what the client sends. It keeps reading when the connection is deaf, to notice
-// that it is closed and so that the client can write.
+// requests passes on what the client sends. It reads on when deaf, to notice the close and so that the client can write.
 func (c *conn) requests() {
 	stay := false
 	defer func() {

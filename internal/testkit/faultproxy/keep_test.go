@@ -97,8 +97,7 @@ func TestAKeptRequestArrivesInTheEnd(t *testing.T) {
 	require.Eventually(t, func() bool { return count(t, direct) == 2 }, 10*time.Second, time.Millisecond)
 }
 
-// TestOutages: what runs and what is heard while nothing passes, or nothing in one direction. Connections that lost
-// nothing, and new ones, work when it is over.
+// TestOutages: what runs and is heard while one direction or both are silent. Connections that lost nothing work afterwards.
 func TestOutages(t *testing.T) {
 	for name, c := range map[string]struct {
 		outage func(*Proxy, bool)
@@ -145,8 +144,7 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// A connection that lost one request must not get the reply to its next one: the client would take it for the first's. It is
-// written by hand because go-redis closes a connection whose reply did not come in time.
+// A connection's second reply must not pass for that of its lost first request. (By hand: go-redis closes after a timeout.)
 func TestAConnectionThatLostARequestLosesAllThatFollow(t *testing.T) {
 	p, rdb, direct := setup(t)
 	conn, err := net.Dial("tcp", p.Addr())

@@ -40,8 +40,7 @@ type Proxy struct {
 	late sync.WaitGroup // requests that are kept
 }
 
-// New starts a proxy to a server on a port of its own. When the test ends it closes all connections
-// and waits for its goroutines.
+// New starts a proxy to a server on its own port. At the test's end it closes all connections and waits for its goroutines.
 func New(tb testing.TB, upstreamAddr string) *Proxy {
 	p := &Proxy{upstream: upstreamAddr, conns: make(map[*conn]struct{}), deliver: make(chan struct{})}
 	addr, release, err := reserve()
@@ -109,8 +108,7 @@ func (p *Proxy) serve(ln net.Listener, client net.Conn) {
 	p.mu.Unlock()
 }
 
-// Stop refuses connections and closes those that are open, and returns when all goroutines have ended. A stopped proxy is left
-// as it is. It keeps its port: another test's server could get it, and answer.
+// Stop refuses and closes connections and waits for all goroutines. It keeps the port, lest another test's server answers.
 func (p *Proxy) Stop() {
 	p.mu.Lock()
 	ln := p.ln
@@ -123,8 +121,7 @@ func (p *Proxy) Stop() {
 	p.wg.Wait()
 }
 
-// Start accepts connections again, on the same port, after [Proxy.Stop]. It tries for 5 s: a process
-// that is being started has a copy of the old listener for a moment.
+// Start accepts again on the same port after [Proxy.Stop]. It tries for 5 s: a starting process may hold the old listener.
 func (p *Proxy) Start() {
 	p.mu.Lock()
 	running := p.ln != nil
@@ -161,8 +158,7 @@ func (p *Proxy) On(match func(args []string) bool, nth int, action Action) *Rule
 	return p.add(match, nth, action, 0)
 }
 
-// DelayRequest adds a rule like On that passes the request on so much later. What follows it on the
-// connection waits behind it, so that the delays of several requests in one pipeline add up.
+// DelayRequest is like On, but passes the request on later. What follows on the connection waits too, so delays add up.
 func (p *Proxy) DelayRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
 	return p.add(match, nth, delayRequest, delay)
 }
@@ -190,8 +186,7 @@ func (p *Proxy) Clear() {
 	p.rules = nil
 }
 
-// Seen is how many requests have arrived that match matches, whatever became of them. The proxy
-// remembers all requests of its life, which is a test's.
+// Seen is how many requests match, of all that arrived in the proxy's life, which is a test's, whatever became of them.
 func (p *Proxy) Seen(match func(args []string) bool) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -87,8 +87,7 @@ func TestDropReplyRunsAScriptTwiceWithGoRedisRetries(t *testing.T) {
 	require.Equal(t, 1, r.Count())
 }
 
-// TestFaults: what the one is told that meets a fault, and how often its script runs. Others before and after do not
-// meet it, and nothing of it is left when they have gone.
+// TestFaults: what the one is told that meets a fault, and how often its script runs. Others do not meet it; nothing is left.
 func TestFaults(t *testing.T) {
 	on := func(action Action) func(*Proxy) *Rule {
 		return func(p *Proxy) *Rule { return p.On(Script(hash), 2, action) }
@@ -193,8 +192,7 @@ func (p *Proxy) connections() int {
 	return len(p.conns)
 }
 
-// TestRulesDoNotCountWhatIsSwallowed: the request that a rule is for comes behind one that was
-// swallowed with its connection. The rule is for the next one that can meet it.
+// TestRulesDoNotCountWhatIsSwallowed: a rule's request comes on a connection already swallowed, so the next one meets it.
 func TestRulesDoNotCountWhatIsSwallowed(t *testing.T) {
 	p, rdb, direct := setup(t, impatient)
 	first, second := p.On(Command("append"), 1, BlackHole), p.On(Command("append"), 2, BlackHole)
@@ -238,8 +236,7 @@ func TestAStoppedServerIsAClosedConnection(t *testing.T) {
 	require.Eventually(t, func() bool { return rdb.Ping(t.Context()).Err() == nil }, 30*time.Second, 2*time.Millisecond)
 }
 
-// A pipeline is many requests in one packet: the fault hits one of them, and those before it get their replies. It is written
-// by hand because go-redis reports one lost reply as the loss of them all.
+// A fault hits one request of a packet, and those before get replies. (By hand: go-redis reports one lost reply as all lost.)
 func TestPipelineIsPairedInOrder(t *testing.T) {
 	for hello, replies := range map[string]string{
 		"":                                 "*2\r\n$1\r\na\r\n$1\r\n1\r\n:1\r\n",

@@ -29,8 +29,7 @@ func TestReserve(t *testing.T) {
 	require.NoError(t, ln.Close())
 }
 
-// TestStopWhileProcessesStart: a process that is being started has copies of all sockets for a moment, and a proxy stops and starts all
-// the same.
+// TestStopWhileProcessesStart: starting processes briefly have copies of all sockets, yet a proxy stops and starts.
 func TestStopWhileProcessesStart(t *testing.T) {
 	p, through, _ := setup(t)
 	end := make(chan struct{})

@@ -21,13 +21,11 @@ type Action int
 const (
 	// DropReply lets the server run the request, swallows the reply and then closes the connection: a lost reply.
 	DropReply Action = iota + 1
-	// DropRequest never forwards the request and closes the connection when all replies still due
-	// have been passed on: a lost request.
+	// DropRequest is a lost request: it is not forwarded, and the connection is closed once all replies still due have passed.
 	DropRequest
 	// Cut closes the connection at once, before forwarding; replies still due may be lost.
 	Cut
-	// HoldReply lets the server run the request and holds the reply, and all later ones of the
-	// connection, until [Rule.Release].
+	// HoldReply lets the server run the request and holds the connection's replies from this one on until [Rule.Release].
 	HoldReply
 	// BlackHole swallows the request and everything after it on the connection, which stays open without a word.
 	BlackHole
@@ -69,12 +67,10 @@ type Rule struct {
 // has run the request, for the others when the request has been caught. A delay begins then.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
-// Count is how many requests the rule has caught. It is raised before the fault can be felt, so a
-// client that has seen an error is counted.
+// Count is how many requests the rule has caught. It rises before the fault is felt: a client that saw an error is counted.
 func (r *Rule) Count() int { return int(r.count.Load()) }
 
-// Release passes on what HoldReply or a delay holds now. A rule with nth 0 goes on holding later
-// ones; any other, if it has not fired yet, holds nothing any more.
+// Release passes on what HoldReply or a delay holds. With nth 0 the rule holds later ones; any other holds nothing any more.
 func (r *Rule) Release() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,8 +141,7 @@ func Script(sha string) func(args []string) bool {
 	}
 }
 
-// Arg matches requests whose i-th word is val. 0 is the command's name; for a script 1 is hash or
-// text, 2 the number of keys, and the first key is 3.
+// Arg matches requests by their i-th word: 0 is the command; of a script 1 is the hash or text, 2 the number of keys, 3 a key.
 func Arg(i int, val string) func(args []string) bool {
 	return func(args []string) bool { return i < len(args) && args[i] == val }
 }
@@ -170,8 +165,7 @@ func (p *Proxy) KeepConnections() { p.keeps.Store(true) }
 // comeback is for how long a server that was started anew is waited for.
 const comeback = time.Second
 
-// upstream is the connection to the server, a new one if that has ended; nil if there is none, and
-// none for one that has subscribed.
+// upstream is the connection to the server; if that has ended a new one, but not after a subscription; nil if there is none.
 func (c *conn) upstream(subscribed bool) net.Conn {
 	c.mu.Lock()
 	server := c.server

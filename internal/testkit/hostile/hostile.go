@@ -31,8 +31,7 @@ func Check(tb testing.TB, what, printed string) {
 	}
 }
 
-// Faults are the first character that is to be spelled out in what was printed, and the lines that somebody else's text
-// has made, or has made long.
+// Faults are the first printed character that needs spelling out, and the lines that foreign text has made or made long.
 func Faults(printed string) (all []string) {
 	if !utf8.ValidString(printed) {
 		all = append(all, fmt.Sprintf("no UTF-8: %.300q", printed))

@@ -28,8 +28,7 @@ var bursts = []hazard{
 	{"callers of clients that are new leave nothing", newClients, false, true},
 }
 
-// burst is many more callers than a lock can serve, who mostly leave before that: their waits are from
-// nothing to a few milliseconds, and the contexts of some end at any moment, or before the call.
+// burst is many more callers than a lock can serve: most leave within some ms, by a wait or a context that ends at any time.
 type burst struct {
 	*subject
 	clients []Client
@@ -88,8 +87,7 @@ func boundsHold(clients, each int) func(*subject) error {
 	}
 }
 
-// slowServers: the same at servers that take their time for each answer. Callers wait for several of these. If all wait
-// for the same time, the one in front has the least left of it, mostly less than an answer takes.
+// slowServers: answers are slow, and a wait is several. If all wait equally long, the first has mostly less than one left.
 func slowServers(callers int, longest time.Duration, alike bool) func(*subject) error {
 	return func(s *subject) error {
 		level.ForAll(s.T)
@@ -105,8 +103,7 @@ func slowServers(callers int, longest time.Duration, alike bool) func(*subject) 
 	}
 }
 
-// newClients: nothing is left when the callers of clients have gone that have neither listened nor asked before. (It
-// is less than the lease, within which a grant is found that somebody has left behind.)
+// newClients: of the callers of clients new to the lock nothing is left. (After less than the lease, which ends any leftover.)
 func newClients(s *subject) error {
 	level.ForAll(s.T)
 	for range 4 {
@@ -157,8 +154,7 @@ func (s *subject) burst(callers int, longest time.Duration) *burst {
 	return b
 }
 
-// run has the burst, and two other clients beside it, who wait as long as it takes: one came before it, the
-// other comes in each round.
+// run has the burst, and two clients beside it that wait as long as it takes: one from before it, one anew in each round.
 func (b *burst) run(before, other Client) error {
 	for _, c := range append(b.clients, before, other) {
 		b.unlock(b.lock(b.Context(), c.New(b.name)))
@@ -224,8 +220,7 @@ func (b *burst) run(before, other Client) error {
 	return nil
 }
 
-// round ends when some of the callers were granted the lock, and then one who waits for it. On a busy
-// machine nobody may be answered within the shortest wait: then they wait longer.
+// round ends when some callers had the lock, and then one that waits for it. If a busy machine grants none, they wait longer.
 func (b *burst) round(l holdfast.Locker) error {
 	grants, calls := b.grants.Load(), b.calls.Load()
 	for end := time.Now().Add(b.limit); b.grants.Load()-grants < b.some; <-time.After(time.Millisecond) {
@@ -250,8 +245,7 @@ func (b *burst) round(l holdfast.Locker) error {
 	return b.bears(h.Unlock(b.Context()))
 }
 
-// bears is an error without what a busy machine does: it stands still for longer than a claim lasts. Nor
-// may a server without room hear of an unlock in time.
+// bears is an error unless a busy machine explains it: a stop of more than a claim, or an unlock that a full server missed.
 func (b *burst) bears(err error) error {
 	if errors.Is(err, holdfast.ErrLost) || b.full && errors.Is(err, holdfast.ErrUnavailable) {
 		return nil
@@ -332,8 +326,7 @@ func (b *burst) waits(rng *rand.Rand, cancel func()) (opt holdfast.Option, stop 
 	return holdfast.Wait(wait), stop
 }
 
-// look looks whether the bounds hold. There may be more for a moment: what was asked for while the
-// machine stood still comes all at once. It gets less again while the callers go on.
+// look checks the bounds. They may be exceeded for a moment, by requests of a time when the machine stood still.
 func (b *burst) look() error {
 	for end := time.Now().Add(b.limit); ; <-time.After(time.Millisecond) {
 		places, routines := int64(b.kind.Places(b.T, b.name)), int64(runtime.NumGoroutine()-b.idle)
@@ -386,8 +379,7 @@ func impatient(callers int) func(*subject) error {
 	}
 }
 
-// leave has so many want a lock that is another's, for a moment each. It returns how many were told of an
-// outage, and an error if one was told anything else but who has the lock.
+// leave has callers want another's lock for a moment. It counts outages told; err is anything else but who has the lock.
 func leave(s *subject, l holdfast.Locker, callers int) (wrong int, err error) {
 	var g sync.WaitGroup
 	var outages atomic.Int64

@@ -20,8 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 )
 
-// Crowd is goroutines of several clients of one server, which lock and unlock all at once, so that much
-// of it travels together, until faults have happened to some scripts.
+// Crowd is goroutines of several clients that lock and unlock at once, travelling together, until scripts have met faults.
 type Crowd struct {
 	Clients, Each int // goroutines of each client
 	Names         int // the i-th of them takes the name i modulo this
@@ -137,8 +136,7 @@ func (c Crowd) meet(t *testing.T, fault hit) error {
 	return nil
 }
 
-// Chain locks and unlocks in so many goroutines of one client, each so often, and checks what one
-// grant sees of the one before it. It returns the tokens in the order of the grants.
+// Chain locks and unlocks in goroutines of one client, and checks what a grant sees of the last. Tokens are in grant order.
 func Chain(t *testing.T, l holdfast.Locker, goroutines, rounds int, opts ...holdfast.Option) (tokens []uint64) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 6*patience)
@@ -199,8 +197,7 @@ func Pair(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) error
 	return err
 }
 
-// Unheard unlocks a hold where the answer may be lost, and returns nil if what it says is right: all is well, or, if
-// others have had the lock by then, nobody knows.
+// Unheard unlocks where the answer may be lost. Nil: it says that all is well or, once others had the lock, that nobody knows.
 func Unheard(ctx context.Context, h *holdfast.Hold) error {
 	err := h.Unlock(ctx)
 	if errors.Is(err, holdfast.ErrUncertain) && !errors.Is(err, holdfast.ErrUnavailable) {
@@ -374,8 +371,7 @@ func Shared(t testing.TB, opts *holdfast.Options) (*holdfast.Client, *redis.Clie
 // names counts what UniqueName has given out.
 var names atomic.Int64
 
-// UniqueName is a lock name that no other test uses, nor the same one when it runs again. A count is
-// enough: no server is shared with another process.
+// UniqueName is a lock name that no other run or test uses. A count is enough: no other process shares the server.
 func UniqueName(t testing.TB) string { return fmt.Sprintf("%s:%d", t.Name(), names.Add(1)) }
 
 // Behind makes a Redis client behind a proxy. It gives a silent connection up after read.

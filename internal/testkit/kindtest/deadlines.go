@@ -170,8 +170,7 @@ func (s *subject) frozenBy(read, late time.Duration) (calls []*frozen) {
 	return calls
 }
 
-// redial is a hook that goes on to open a connection which was refused, until the test is over. So does
-// go-redis for a while, before a command fails for that.
+// redial is a hook that redials after a refusal until the test is over, as go-redis does for a while before it gives up.
 type redial struct {
 	once          sync.Once
 	refused, over chan struct{} // closed by the first refusal, and by the end of the test

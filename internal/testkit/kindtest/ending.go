@@ -37,8 +37,7 @@ func loss(s *subject) {
 	require.ErrorIs(s, Ended(s, h), holdfast.ErrLost)
 	if inner != nil {
 		require.ErrorIs(s, Ended(s, inner), holdfast.ErrLost)
-		// The inner context ends with the one from which it derives. So it may be a moment ahead of its
-		// own hold, whose deadline is not asked for here.
+		// The inner context derives from the outer, so it may end just before its own hold, whose deadline is not asked for.
 		require.ErrorIs(s, inner.Unlock(s.Context()), holdfast.ErrLost)
 	}
 	s.lost(c, h)
@@ -318,8 +317,7 @@ func nilContexts(s *subject) {
 // unanswered is the ending that lasts for the whole retry budget.
 const unanswered = "unlocked without an answer"
 
-// endings are how a hold ends whose lock is to stay. (A process that dies sends nothing: that is the
-// time to live which the lock was granted with.)
+// endings end a hold whose lock is to stay. (A process that dies sends nothing: the granted time to live covers that.)
 var endings = map[string]func(c Client, n network, h *holdfast.Hold){
 	"unlocked": func(_ Client, _ network, h *holdfast.Hold) { _ = h.Unlock(context.Background()) },
 	"closed":   func(c Client, _ network, _ *holdfast.Hold) { _ = c.Close(context.Background()) },
@@ -390,8 +388,7 @@ func lateExtension(s *subject) error {
 	return nil
 }
 
-// givenBack is what comes of a lock that its holder has left in vain: it ends when it need not stay any
-// more. In a control nobody gives it back.
+// givenBack: a lock left in vain ends when it need not stay any more. In a control nothing gives it back.
 func (s *subject) givenBack(c Client) error {
 	if s.control {
 		require.NoError(s, c.Close(s.Context())) // joins the background: nothing more will come
@@ -404,8 +401,7 @@ func (s *subject) givenBack(c Client) error {
 	return nil
 }
 
-// lateAcquisition: the network keeps an attempt to get the lock. That is repeated, the lock stays for
-// its time, and then comes the first attempt, which asks for a long lease.
+// lateAcquisition: the network keeps an attempt for a long lease, which comes after a repeat and the lock's HoldAtLeast.
 func lateAcquisition(s *subject) error {
 	c, n := s.patient(&holdfast.Options{Lease: time.Hour})
 	s.known(c)
@@ -423,8 +419,7 @@ func lateAcquisition(s *subject) error {
 	return s.givenBack(c)
 }
 
-// stayedInOutage: no server hears of the Unlock, which comes before the time is over, or after that. When
-// it is over the lock is given back, and not before.
+// stayedInOutage: no server hears of the Unlock, before the time is over or after. The lock is given back then, not before.
 func stayedInOutage(s *subject) error {
 	for _, d := range []time.Duration{500 * time.Millisecond, time.Millisecond} {
 		s.name += "+"

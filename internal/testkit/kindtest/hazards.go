@@ -17,8 +17,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
-// hazard is a fault of a server or of the way to it, or a caller who leaves. It returns the harm that
-// comes of it where the defence against that is missing.
+// hazard is a fault of a server or of the way to it, or a leaving caller. It returns the harm that a missing defence allows.
 type hazard struct {
 	name  string
 	harm  func(*subject) error
@@ -53,8 +52,7 @@ func hazards() []hazard {
 	return append(all, bursts...)
 }
 
-// Harm makes a hazard happen to a kind, in a control, which has switched a defence off or breaks a
-// script by a hook. It returns the harm, which must not be nil.
+// Harm makes a hazard happen in a control, which switched a defence off or breaks a script by a hook. The harm is not nil.
 func Harm(t *testing.T, k Kind, name string, hooks ...redis.Hook) error {
 	all := hazards()
 	i := slices.IndexFunc(all, func(h hazard) bool { return h.name == name })
@@ -237,8 +235,7 @@ func leaves(s *subject) error {
 	return nil
 }
 
-// leavesSilence: the servers have granted the lock, and the connections that they answer by are silent. Other connections
-// are not: what was granted is given back by those, long before a read of a silent one ends.
+// leavesSilence: the connections that granted the lock are silent. Others give it back long before a read of those ends.
 func leavesSilence(s *subject) error {
 	direct := s.client()
 	c, n := s.patient(&holdfast.Options{RetryBudget: patience})
@@ -307,8 +304,7 @@ func askedFor(s *subject) error {
 	return nil
 }
 
-// delayed makes a call whose answers are late, and returns a time at which all that it asked the servers
-// had been sent, and nothing had been answered.
+// delayed makes a call whose answers are late, and returns a time at which all of it was sent and nothing answered.
 func (n network) delayed(call func() error) (asked time.Time, err error) {
 	for {
 		hit, done := n.strike(faultproxy.HoldReply), make(chan error, 1)
@@ -347,8 +343,7 @@ func silence(s *subject) error {
 	return nil
 }
 
-// cannotListen: what subscribes gets no answer, as where a proxy does not pass it on. The waiter asks, and is
-// granted the lock although nobody tells it of the release.
+// cannotListen: subscribing gets no answer, as behind some proxies. The waiter asks, and has the lock without being told.
 func cannotListen(s *subject) error {
 	c, n := s.patient(nil)
 	s.known(c)
@@ -372,8 +367,7 @@ func cannotListen(s *subject) error {
 	return nil
 }
 
-// outage: where no server can be reached, no operation says that somebody has the lock, and all say
-// what went wrong: those that try once, and those whose wait, context or retry budget is over.
+// outage: with no server in reach no operation says that the lock is held; each says what went wrong, however it is limited.
 func outage(s *subject) error {
 	c, n := s.far(&holdfast.Options{RetryBudget: 100 * time.Millisecond})
 	bounded, m := s.far(&holdfast.Options{RetryBudget: 2 * patience}) // by its callers
@@ -423,8 +417,7 @@ func outage(s *subject) error {
 	return nil
 }
 
-// lostBefore: somebody else has the lock when it is unlocked, and the answers to the release are lost. The repeats
-// cannot know whether the first ones released it.
+// lostBefore: at the unlock another has the lock, and the answers are lost: repeats cannot know if the first released it.
 func lostBefore(s *subject) error {
 	c, n := s.far(nil)
 	s.known(c)

@@ -111,8 +111,7 @@ func reentry(s *subject) {
 	s.free(c)
 }
 
-// hastyReentry: an owner that has the lock is not told that somebody else has it. (A kind that asks first and looks at the
-// time then may let it in.)
+// hastyReentry: an owner is not told that another has its lock. (Kinds that ask before they look at the time may let it in.)
 func hastyReentry(s *subject) {
 	c := s.client()
 	l := c.New(s.name)
@@ -359,8 +358,7 @@ func deadHolder(s *subject) {
 	s.unlock(next)
 }
 
-// holdAtLeast: what is left of the time stands at the server when Unlock returns, whether it is shorter
-// or longer than the lease, and the hold has ended all the same.
+// holdAtLeast: when Unlock returns the hold has ended, and the server keeps the rest of the time, also beyond the lease.
 func holdAtLeast(s *subject) {
 	for _, d := range []time.Duration{2 * patience, time.Hour} {
 		s.name += "+"
@@ -448,8 +446,7 @@ func holdAtLeastCalled(s *subject) {
 	require.Greater(s, state.Remaining, time.Hour-2*patience)
 }
 
-// holdAtLeastSoon: whoever waits for a lock that was left has it soon after its time, and not when something is due
-// that happens once a second. A busy machine may be late, and not each time.
+// holdAtLeastSoon: a waiter has a lock soon after its HoldAtLeast, not at the next poll. A busy machine is late, not always.
 func holdAtLeastSoon(s *subject) {
 	const d, soon = 200 * time.Millisecond, 800 * time.Millisecond
 	for _, before := range []bool{true, false} { // somebody waits when the lock is left, or comes then

@@ -28,8 +28,7 @@ type Kind struct {
 	Members string
 	// Lease is short, for tests that wait for its end, and long enough to be renewed in time on a busy machine.
 	Lease time.Duration
-	// Once says that each acquisition is an owner of its own, so nothing is re-entered, and that what
-	// is given back is free at once: there is no HoldAtLeast.
+	// Once says that each acquisition is an owner: nothing is re-entered, and a release is at once, without HoldAtLeast.
 	Once bool
 	// Client makes one more participant. It is closed at the end of the test.
 	Client func(t *testing.T, opts *holdfast.Options) Client
@@ -237,8 +236,7 @@ type Servers struct {
 	Waiters func(ctx context.Context, rdb *redis.Client, name string) int64
 	// Places is how many of them have places; nil: all.
 	Places func(ctx context.Context, rdb *redis.Client, name string) int64
-	// Fields are those of the lock's hash by which the stranger has it. Give has it granted by other
-	// means, where there is no hash.
+	// Fields are those of the lock's hash by which the stranger has it. Where there is no hash, Give grants it otherwise.
 	Fields []any
 	// Key is where a server has that a lock is taken, if it is not its name.
 	Key  func(name string) string
@@ -348,8 +346,7 @@ func (k Kind) On(t *testing.T, s Servers) Kind {
 	return k
 }
 
-// calm is a connection that is as hasty as its client only during a fault. Before that an answer takes as
-// long as a busy machine may need.
+// calm is a connection as hasty as its client only during a fault; before, answers may take as long as on a busy machine.
 type calm struct {
 	*net.TCPConn // go-redis looks at what is below it
 	proxy        *faultproxy.Proxy

@@ -55,8 +55,7 @@ func (l Lines) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Witness hears all that a client tells an observer, and finds what must not be: a call that is
-// answered twice or not at all, a hold that ends twice, never, or before it was granted.
+// Witness hears what a client tells an observer. Wrong are calls not answered once, and holds not ended once after a grant.
 type Witness struct {
 	mu      sync.Mutex // guards the rest
 	calls   []*Call
@@ -125,8 +124,7 @@ func (w *Witness) Observer() *holdfast.Observer {
 	}
 }
 
-// Play tells an observer of a call that is granted, held, renewed and lost, by what a renewal found, of one that
-// is refused, and of everything else once.
+// Play tells an observer of a call granted, held, renewed and lost (found by a renewal), of one refused, and of the rest once.
 func Play(o *holdfast.Observer, kind, name string, found error) {
 	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
 	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
@@ -220,8 +218,7 @@ func why(reason error) string {
 	return ""
 }
 
-// witnessed has all participants of a test observed, unless it observes them itself, and looks at what
-// was told when they have been closed.
+// witnessed observes all participants of a test that does not do so itself, and checks what was told once they are closed.
 func (s *subject) witnessed() {
 	client, w := s.kind.Client, &s.witness
 	s.Cleanup(func() { // after those by which the clients are closed

@@ -51,8 +51,7 @@ func Duration(tb testing.TB, usual time.Duration) time.Duration {
 	return d
 }
 
-// ForAll is called first in a test that does not belong to the quick level, for example because it
-// needs minutes or several servers. scripts/test.sh counts what it leaves out, apart from skipped tests.
+// ForAll is called first in a test that needs minutes or several servers. scripts/test.sh counts it apart from skipped ones.
 func ForAll(tb testing.TB) {
 	tb.Helper()
 	if testing.Short() && !Soaking() {
@@ -60,8 +59,7 @@ func ForAll(tb testing.TB) {
 	}
 }
 
-// ForSoak is called first in a test that only explores: its verdict may depend on chance, or it shows
-// once more what a deterministic test shows. It runs in a soak, or when its seed is given.
+// ForSoak is called first in a test that only explores, by chance or what another shows: it needs a soak, or its seed.
 func ForSoak(tb testing.TB) {
 	tb.Helper()
 	if !Exploring() {
@@ -69,8 +67,7 @@ func ForSoak(tb testing.TB) {
 	}
 }
 
-// Seed returns the seed of a test: a fixed one, made of the test's name, or in a soak a new one. If the
-// test fails, its log has the command that runs it again with that seed.
+// Seed is a test's seed: fixed, from its name, or in a soak a new one. A failed test logs the command that replays it.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
 	seed := fixed(tb.Name())
@@ -91,8 +88,7 @@ func Seed(tb testing.TB) uint64 {
 	return seed
 }
 
-// Rand returns random numbers from the test's [Seed]. It is not safe for several goroutines at once:
-// give each its own, made by rand.New(rand.NewPCG(rnd.Uint64(), 0)) before it starts.
+// Rand draws from [Seed]. Before goroutines start, give each one of its own: rand.New(rand.NewPCG(rnd.Uint64(), 0)).
 func Rand(tb testing.TB) *rand.Rand {
 	return rand.New(rand.NewPCG(Seed(tb), 0)) //nolint:gosec // for tests
 }

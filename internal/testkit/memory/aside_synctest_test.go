@@ -101,8 +101,7 @@ func TestBlockedAside(t *testing.T) {
 	}
 }
 
-// TestBlockedAsideControl: the same where the watchdog waits for them. Both locks are granted to others
-// meanwhile, and nobody is told.
+// TestBlockedAsideControl: the same where the watchdog waits for them: others are granted both locks, and nobody is told.
 func TestBlockedAsideControl(t *testing.T) {
 	defer defence.Glance.Without(t)() // else they find out when they are asked
 	for name, aside := range asides {
@@ -137,8 +136,7 @@ func TestBlockedAsideControl(t *testing.T) {
 	}
 }
 
-// stuck runs a test with two holds of one grant whose time is over, and whose watchdog does not run, as in a
-// process that has only just gone on.
+// stuck runs a test with two holds of one overdue grant whose watchdog does not run, as in a process that just went on.
 func stuck(t *testing.T, test func(t *testing.T, h, inner *holdfast.Hold)) {
 	synctest.Test(t, func(t *testing.T) {
 		restore := defence.AsyncLog.Without(t) // so that a log stops the watchdog
@@ -158,8 +156,7 @@ func stuck(t *testing.T, test func(t *testing.T, h, inner *holdfast.Hold)) {
 	})
 }
 
-// TestContextLooks: after its deadline a hold's context does not look alive, although nobody has
-// ended it, whichever way it is asked. The hold knows.
+// TestContextLooks: after its deadline a hold's context is over, however it is asked, though nobody ended it. The hold knows.
 func TestContextLooks(t *testing.T) {
 	for name, ask := range map[string]func(t *testing.T, ctx context.Context){
 		"Err": func(t *testing.T, ctx context.Context) { require.ErrorIs(t, ctx.Err(), context.Canceled) },
@@ -213,8 +210,7 @@ func TestContextLooksControl(t *testing.T) {
 	})
 }
 
-// TestHeldUntilItIsReleased: what a release takes does not count as held, whatever the lock was asked for with, nor
-// does it where a hold inside another ends.
+// TestHeldUntilItIsReleased: a release's time is not held time, however the lock was asked for, also in an inner hold.
 func TestHeldUntilItIsReleased(t *testing.T) {
 	for name, opts := range map[string][]holdfast.Option{
 		"as usual": nil, "not handed on": {holdfast.NoHandoff()}, "not renewed": {holdfast.NoRenewal()},

@@ -63,8 +63,7 @@ func (s *Server) putLocked(name string, h held) {
 	s.locks[name] = h
 }
 
-// acquire grants a lock that nobody else holds, with as many tokens as are wanted, or says who holds it. What an
-// owner has it is granted again.
+// acquire grants a lock with so many tokens, again to the owner that has it, or says who else holds it.
 func (s *Server) acquire(name, owner string, tokens int, lease time.Duration) (h held, last uint64, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

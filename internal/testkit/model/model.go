@@ -29,8 +29,7 @@ import (
 // Model is what the explorer explores. Start and Next are required.
 type Model[S comparable] struct {
 	Start S
-	// Next takes each step that is possible in s. It must take the same steps in each call, because the
-	// explorer finds the trace of a violation by calling it again.
+	// Next takes each step that is possible in s, the same ones in each call: a trace is found by calling it again.
 	Next func(s S, out *Steps[S])
 	// Settle clears what no later step depends on, so that states which differ only in that become equal. The explorer calls it
 	// for the state after each step. If it returns false, the bounds have no room for that state, and the step is not taken.
@@ -39,8 +38,7 @@ type Model[S comparable] struct {
 	Check func(s *S) error
 	// Goal reports whether a state is one that quiet steps must be able to reach from every state. Nil: not checked.
 	Goal func(s *S) bool
-	// Only is the violation that a control looks for; nil: any. The explorer skips Goal if Only is another
-	// violation than ErrStuck. Check has to look at it itself, see [Promises.First].
+	// Only is the violation that a control looks for; nil: any. Unless it is ErrStuck, Goal is off. See [Promises.First].
 	Only error
 	// MaxStates stops an exploration that is larger than its author believed. Default 8 million.
 	MaxStates int
@@ -75,8 +73,7 @@ func (v *Violation) String() string {
 
 const maxStates = 8_000_000
 
-// Explore visits every state of a model, or stops at the first violation. It returns an error if there
-// are more states than MaxStates; then the report says nothing.
+// Explore visits every state or stops at the first violation. With more states than MaxStates it returns only an error.
 func Explore[S comparable](m Model[S]) (Report, error) {
 	if m.MaxStates <= 0 {
 		m.MaxStates = maxStates
@@ -125,8 +122,7 @@ func label(who int, what string) string {
 	return string(rune(who)) + ": " + what
 }
 
-// explorer is one exploration under way. States are numbered in the order in which they were first
-// seen, which is the order of their distance from the start.
+// explorer is one exploration under way. States have numbers in the order first seen: that of distance from the start.
 type explorer[S comparable] struct {
 	model  Model[S]
 	states store[S]
@@ -195,8 +191,7 @@ func (e *explorer[S]) see(s *S, parent int32) int32 {
 	return n
 }
 
-// violation finds the way to a state by taking the steps of its ancestors once more. Labels are not
-// stored, for there are many times more of them than are ever read.
+// violation finds the way to a state by its ancestors' steps once more: labels are too many to store for how few are read.
 func (e *explorer[S]) violation(n int32, reason error) *Violation {
 	v := &Violation{Reason: reason, State: *e.states.at(n)}
 	for ; e.parent[n] >= 0; n = e.parent[n] {
@@ -213,8 +208,7 @@ func (e *explorer[S]) violation(n int32, reason error) *Violation {
 	return v
 }
 
-// checkGoal walks the quiet steps backwards from all states of the goal. What it does not meet is
-// stuck; the one of those that is nearest to the start is reported.
+// checkGoal walks quiet steps back from the goal's states. Of what it does not meet, it reports the one nearest to the start.
 func (e *explorer[S]) checkGoal() {
 	first, next := e.backwards()
 	reached := make([]bool, e.states.size)

@@ -209,8 +209,7 @@ func TestBounds(t *testing.T) {
 	require.Equal(t, "{lease:3 wishes:[1 0] }", bounds(bounded{3, 0, [2]uint8{1, 0}, [2][2]uint8{}, false, nil}))
 }
 
-// TestWithout: a control whose defence is none is told from one whose promise is broken, and from one whose states
-// are too many.
+// TestWithout: a control whose defence is none is told from one whose promise breaks, and from one with too many states.
 func TestWithout(t *testing.T) {
 	explore := func(side int, off Defence, only error) (Report, error) {
 		m := grid(side)

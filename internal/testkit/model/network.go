@@ -24,8 +24,7 @@ func Put[M comparable](net []M, m M) bool {
 	return true
 }
 
-// Order compares two messages by their bytes: field by field, as their type declares them. It is a small
-// struct of bytes, so there is no padding.
+// Order compares two messages by their bytes, in the order of their fields: small structs of bytes, so without padding.
 func Order[M comparable](a, b *M) int {
 	return bytes.Compare(unsafe.Slice((*byte)(unsafe.Pointer(a)), unsafe.Sizeof(*a)), //nolint:gosec // see above
 		unsafe.Slice((*byte)(unsafe.Pointer(b)), unsafe.Sizeof(*b))) //nolint:gosec // likewise
@@ -49,8 +48,7 @@ func Under[M comparable](net []M) []M {
 	return net
 }
 
-// Different yields the messages without repetitions, each with its index. It does not matter which of
-// several equal messages a step is about.
+// Different yields each different message once, with its index. Which of several equal ones a step is about does not matter.
 func Different[M comparable](net []M) iter.Seq2[int, M] {
 	return func(yield func(int, M) bool) {
 		for i, m := range Under(net) {
@@ -104,16 +102,14 @@ func Count[M comparable](net []M, so func(M) bool) (n int) {
 	return n
 }
 
-// Steps of an undo: a release, a pause that is longer than a message lives, and another release.
-// Without a straggler the last is enough.
+// Steps of an undo: a release, a pause that outlasts messages, and a release. Without a straggler the last is enough.
 const (
 	UndoFirst = iota + 1
 	UndoPause
 	UndoLast
 )
 
-// Aged is the step of an attempt that its client gave up a while ago: the last release of an undo comes after
-// it has become that.
+// Aged is the step of an attempt that its client gave up a while ago, which an undo's last release comes after.
 const Aged = 1
 
 // Full says that the bounds have no room for what a step leaves behind. The step is not taken.

@@ -42,8 +42,7 @@ type Promise struct {
 	text   string
 }
 
-// Broken is a set of broken promises. A state contains one for the promises that can be judged only while
-// a step is taken, not by looking at the state after it.
+// Broken is a set of broken promises. A state has one for those that only a step shows, not the state after it.
 type Broken uint32
 
 // Never adds a promise. The text says what must never happen.
@@ -69,8 +68,7 @@ func (b *Broken) If(is bool, p *Promise) {
 // Add adds a promise to the set.
 func (b *Broken) Add(p *Promise) { *b |= p.broken }
 
-// First returns the first broken promise, or nil. If only is not nil, it ignores all others: another
-// violation must not stop a control before it finds the one that it looks for.
+// First is the first broken promise, or nil. With only it ignores others, lest they stop a control before it finds that one.
 func (p *Promises) First(b Broken, only error) error {
 	if b == 0 {
 		return nil
@@ -96,8 +94,7 @@ type Scenario[M any] = struct {
 // Explorer explores a model of type M without some of its defences. If only is not nil, it ignores other violations.
 type Explorer[M any] func(in M, off Defence, only error) (Report, error)
 
-// Run explores scenarios, and logs the size of each. It fails if a scenario breaks a promise. within, if not
-// nil, gives a scenario the bounds of the level.
+// Run explores scenarios, within the bounds of the level if within is not nil. It logs sizes, and fails for broken promises.
 func Run[M any](t *testing.T, of string, explore Explorer[M], within func(M) M, scenarios ...Scenario[M]) {
 	for _, s := range scenarios {
 		t.Run(s.Name, func(t *testing.T) {
@@ -118,8 +115,7 @@ func Run[M any](t *testing.T, of string, explore Explorer[M], within func(M) M, 
 	}
 }
 
-// Large reports whether to explore within wide bounds, which takes minutes: in a soak, or if
-// HOLDFAST_MODEL=large in the environment.
+// Large reports whether bounds are wide, which takes minutes: in a soak, or with HOLDFAST_MODEL=large in the environment.
 func Large() bool { return level.Soaking() || os.Getenv("HOLDFAST_MODEL") == "large" }
 
 // none matches bounds that are zero. The log leaves them out.
@@ -127,8 +123,7 @@ var none = regexp.MustCompile(`\b\w+:(0|false|<nil>|\[[0\[\] ]*\]) ?`)
 
 func bounds(in any) string { return none.ReplaceAllString(fmt.Sprintf("%+v", in), "") }
 
-// Control takes a defence out of a model. Without it the model must break a promise; otherwise it
-// defends nothing. (An alias, as Scenario is.)
+// Control takes a defence out of a model, which must break a promise: else it defends nothing. (An alias, as Scenario is.)
 type Control[M any] = struct {
 	What string      // the defence
 	Off  Defence     // its bit, and the bits of other defences that would hide the harm
@@ -142,8 +137,7 @@ type Defence uint64
 // Has reports whether the set contains a defence.
 func (d Defence) Has(one Defence) bool { return d&one != 0 }
 
-// Controls explores a model without each of its defences. It fails if the model breaks no promise without
-// one of them. It logs the length of each trace, and with wide bounds also the trace.
+// Controls explores a model without each defence: a promise must break. It logs the traces' lengths; if Large, all of them.
 func Controls[M any](t *testing.T, of string, explore Explorer[M], controls []Control[M]) {
 	var table strings.Builder
 	for _, c := range controls {

@@ -55,8 +55,7 @@ type hook struct {
 
 type swap struct{ hash, mutated, text, mutatedText string }
 
-// exchange edits the arguments in place. The library makes them anew for each operation, and its
-// repeats may as well be mutated.
+// exchange edits the arguments in place: the library makes them anew for each operation, and repeats may be mutated too.
 func exchange(swaps []swap, args []any) {
 	if len(args) < 2 {
 		return

@@ -163,8 +163,7 @@ func (f folderTests) refuse(test, name string) string {
 	return ""
 }
 
-// reach is nodes with all declarations of the folder that they name, directly or not. Methods are told
-// apart by their names alone.
+// reach is nodes with all declarations of the folder that they reach by name. Methods are told apart by names alone.
 func (f folderTests) reach(nodes []ast.Node) []ast.Node {
 	seen, all := make(map[string]bool), slices.Clone(nodes)
 	for i := 0; i < len(all); i++ {
@@ -208,8 +207,7 @@ func rowsCalled(nodes []ast.Node, name string) (rows []ast.Node) {
 	return rows
 }
 
-// mentions reports whether nodes do something with a switch, or with a function, of a package. To ask whether
-// a switch is off is nothing.
+// mentions: nodes do something with a switch, or with a function, of a package. To ask if a switch is off is nothing.
 func mentions(nodes []ast.Node, of, name string) (found bool) {
 	for _, node := range nodes {
 		ast.Inspect(node, func(n ast.Node) bool {
@@ -305,8 +303,7 @@ func TestRefusesWhatDoesNotFit(t *testing.T) {
 
 func TestMain(m *testing.M) { leak.Main(m) }
 
-// TestAControlCanFail draws a switch, and runs its control while the defence stays on: a control that passes then has
-// shown no harm, so it proves nothing.
+// TestAControlCanFail draws a switch and leaves its defence on: a control that passes then shows no harm and proves nothing.
 func TestAControlCanFail(t *testing.T) {
 	level.ForSoak(t)
 	switches := slices.Sorted(maps.Keys(controls))

@@ -21,8 +21,7 @@ var replication = []string{"--repl-diskless-sync-delay", "0", "--repl-ping-repli
 
 // Cluster is a Redis Cluster of servers on this machine.
 type Cluster struct {
-	// Nodes are the servers: the first are the masters in the order of their slots, then each
-	// master's replicas. A failover changes the roles, not the order.
+	// Nodes are masters in the order of their slots, then each one's replicas. Failovers change roles, not the order.
 	Nodes   []*Server
 	masters int    // how many shards there are
 	id      uint64 // of this cluster, among all that run or have run here
@@ -50,8 +49,7 @@ func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster 
 	return c
 }
 
-// startCluster starts the nodes with a nodes.conf that already says who they are. Joining them by
-// commands is no faster, and CLUSTER MEET races with CLUSTER SET-CONFIG-EPOCH.
+// startCluster starts nodes that nodes.conf introduces: commands are no faster, and CLUSTER MEET races SET-CONFIG-EPOCH.
 func startCluster(tb testing.TB, conf config, shards, replicas int) (*Cluster, error) {
 	c := &Cluster{masters: shards, id: rand.Uint64()}
 	flags := append([]string{

@@ -46,15 +46,13 @@ func Args(args ...string) Option { return func(c *config) { c.args = append(c.ar
 // Exec starts this binary instead of the one [Binary] finds.
 func Exec(path string) Option { return func(c *config) { c.bin = path } }
 
-// Clock gives each server a clock of its own that [Server.MoveClock] moves. Without a C compiler,
-// or on a system other than Linux, the test is skipped loudly, and fails if CI=true.
+// Clock gives each server a clock that [Server.MoveClock] moves. Without Linux and a C compiler it skips, or fails if CI=true.
 func Clock() Option { return func(c *config) { c.clock = true } }
 
 // Debug allows the DEBUG command, which servers since 7.0 refuse by default.
 func Debug() Option { return func(c *config) { c.debug = true } }
 
-// TLS opens a second port, [Server.TLSAddr], on which the server speaks TLS and asks clients for a
-// certificate of certs. The plain port stays, for administration.
+// TLS opens a port, [Server.TLSAddr], for clients with a certificate of certs. The plain port stays, for administration.
 func TLS(certs *Certs) Option { return func(c *config) { c.certs = certs } }
 
 // configure turns options into a config that names a binary.
@@ -281,8 +279,7 @@ func issue(name string, authority *x509.Certificate, key *ecdsa.PrivateKey) (*x5
 	return cert, own, err
 }
 
-// Client returns a client's side: it trusts the authority and shows the client's certificate. Each
-// call returns a new copy, which the caller may change.
+// Client is a new copy of a client's side, free to change: it trusts the authority and shows the client's certificate.
 func (c *Certs) Client() *tls.Config {
 	return &tls.Config{
 		RootCAs: c.roots, Certificates: []tls.Certificate{c.client}, ServerName: "127.0.0.1",
@@ -310,8 +307,7 @@ func (s *Server) TLSAddr() string { return net.JoinHostPort("127.0.0.1", strconv
 //go:embed shim/offclock.c
 var offclockSource []byte
 
-// offclock is the compiled shim, made once in the life of the test binary. It is kept in memory and
-// written beside each server that needs it, so that there is no file to clean up at the end.
+// offclock is the compiled shim, made once per test binary: in memory and beside servers, so no file needs a clean-up.
 var offclock = sync.OnceValues(func() ([]byte, error) {
 	if runtime.GOOS != "linux" {
 		return nil, fmt.Errorf("a server's clock can be moved on Linux only")

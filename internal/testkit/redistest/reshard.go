@@ -57,8 +57,7 @@ func (m *Move) Keys(tb testing.TB) {
 	}
 }
 
-// Finish gives the slot to the target and returns when all nodes that answer know. Keys still at
-// the source make the source refuse.
+// Finish gives the slot to the target, and returns when all nodes that answer know. The source refuses while it has keys.
 func (m *Move) Finish(tb testing.TB) {
 	masters := []*Server{m.To, m.From} // the target first: it must own the slot before the source lets go
 	for _, s := range m.cluster.Nodes {
@@ -217,8 +216,7 @@ func (c *Cluster) ReplaceSilent() {
 	}
 }
 
-// KillMaster kills the master of the key's shard and returns when the others have put a replica in
-// its place, 2-3 s later. What the master had not replicated is lost.
+// KillMaster kills the master of the key's shard, and returns when it is replaced, in 2-3 s. What it did not replicate is lost.
 func (c *Cluster) KillMaster(tb testing.TB, key string) (killed, promoted *Server) {
 	c.ReplaceSilent()
 	killed = c.Master(tb, key)

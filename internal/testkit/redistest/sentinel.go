@@ -82,8 +82,7 @@ func (s *Server) sentinelConf() (path string, err error) {
 // Addrs are the addresses of the Sentinels.
 func (s *Sentinel) Addrs() []string { return addrs(s.Sentinels) }
 
-// Client returns a client that asks the Sentinels for the primary, closed when the test ends.
-// change may alter the options before use.
+// Client asks the Sentinels for the primary; it is closed when the test ends. change may alter the options before use.
 func (s *Sentinel) Client(tb testing.TB, change ...func(*redis.FailoverOptions)) *redis.Client {
 	o := &redis.FailoverOptions{
 		MasterName:      SentinelMaster,
@@ -151,8 +150,7 @@ func (s *Sentinel) ReplaceSilent() {
 	}
 }
 
-// AwaitPromotion waits until all Sentinels agree on a primary other than old, and it says that it
-// is one. It is for after old was killed or paused, see ReplaceSilent.
+// AwaitPromotion waits until all Sentinels and a primary other than old, killed or paused, agree on it. See ReplaceSilent.
 func (s *Sentinel) AwaitPromotion(tb testing.TB, old *Server) (promoted *Server) {
 	require.True(tb, Within(2*patience, func() bool {
 		promoted = nil
@@ -254,8 +252,7 @@ func (r *Replicated) Promote(tb testing.TB, replica *Server) {
 	}
 }
 
-// Failover promotes the first replica that answers and returns it. Only what it had by then
-// survives; see [Replicated.AwaitReplicas] and [Replicated.Detach].
+// Failover promotes the first replica that answers. Only what it has survives; see AwaitReplicas and [Replicated.Detach].
 func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	tb.Helper()
 	for _, s := range r.Replicas() {

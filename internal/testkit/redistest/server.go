@@ -53,12 +53,10 @@ type Server struct {
 	valkey  bool
 }
 
-// Start starts a server for one test and waits until it answers. It is killed when the test ends.
-// It persists nothing. The test is skipped where there is no server to start, and fails if CI=true.
+// Start starts a server until the test ends, without persistence. Where there is none it skips, or fails if CI=true.
 func Start(tb testing.TB, opts ...Option) *Server { return startServer(tb, configure(tb, opts)) }
 
-// StartMasters starts n servers that know nothing of each other, as a quorum lock wants them. Each
-// is killed when the test ends.
+// StartMasters starts n servers that know nothing of each other, for a quorum lock. They are killed when the test ends.
 func StartMasters(tb testing.TB, n int, opts ...Option) []*Server {
 	c := configure(tb, opts)
 	masters := make([]*Server, n)
@@ -295,8 +293,7 @@ func (p *process) output() string {
 	return string(b[max(0, len(b)-2000):])
 }
 
-// ready waits until the process answers on addr. That it is this process and not another server
-// which took the port in between is known by its pid.
+// ready waits until the process answers on addr: this one, by its pid, and not another that took the port in between.
 func (p *process) ready(addr string) error {
 	var last error
 	ok := Within(patience, func() bool {

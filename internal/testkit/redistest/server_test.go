@@ -124,8 +124,7 @@ func has(t *testing.T, rdb redis.Cmdable, key string) {
 	require.Eventually(t, func() bool { return rdb.Get(t.Context(), key).Val() == "v" }, 3*patience, pollEvery)
 }
 
-// TestClusterMovesSlotsAndMasters: a slot moves, then masters change in four ways, in one cluster, because it takes 2 s
-// to start.
+// TestClusterMovesSlotsAndMasters: a slot moves, then masters change in four ways, in one cluster, as it takes 2 s to start.
 func TestClusterMovesSlotsAndMasters(t *testing.T) {
 	each(t, func(t *testing.T, bin Option, p Program) {
 		c := StartCluster(t, 3, 1, bin)

@@ -97,8 +97,7 @@ func (r thenStop) Run() int {
 	return r.m.Run()
 }
 
-// CloseAtEnd closes something at the end of the test, and fails it if that takes longer than it may
-// on a busy machine. A client of the library is such a thing; this package must not know it.
+// CloseAtEnd closes c at the test's end, in a busy machine's time: a client of the library, which this package may not know.
 func CloseAtEnd(tb testing.TB, c interface {
 	Close(ctx context.Context) error
 }) {
@@ -115,8 +114,7 @@ func CloseAtEnd(tb testing.TB, c interface {
 	})
 }
 
-// Gatherer stands for a client and sends the first commands together: it waits until there are so
-// many. Later ones go as they come.
+// Gatherer stands for a client and waits for n first commands, to send them together. Later ones go as they come.
 type Gatherer struct {
 	client *redis.Client
 	n      int
@@ -150,8 +148,7 @@ func (g *Gatherer) Process(ctx context.Context, cmd redis.Cmder) error {
 	return cmd.Err()
 }
 
-// Around is a hook of go-redis that sends each command, or all commands of a pipeline together, by a
-// function: before it, after it, or not at all.
+// Around is a hook of go-redis that sends a command, or a pipeline whole, by a function: before it, after it, or not at all.
 type Around func(send func() error, cmds ...redis.Cmder) error
 
 // DialHook leaves connections alone.
@@ -304,8 +301,7 @@ func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 	return calls
 }
 
-// CommandTime returns for how long the server has worked for each command, by its own account; the
-// time of a script is that of what it calls, too.
+// CommandTime is how long the server, by its account, worked for each command; a script's time includes what it calls.
 func (s *Server) CommandTime(tb testing.TB) map[string]time.Duration {
 	_, took := s.commandStats(tb)
 	return took

@@ -236,8 +236,7 @@ var explores = map[string][]string{
 
 const testkit = "github.com/holdfast-go/holdfast/internal/testkit/"
 
-// explorers returns the tests below root that explore: the first of each folder, then the second of each, so that
-// a short soak has something of all.
+// explorers returns the exploring tests below root: each folder's first, then its second, so a short soak has some of all.
 func explorers(root string) ([]test, error) {
 	byFolder := make(map[string][]string)
 	var folders []string

@@ -16,8 +16,7 @@ func TestMain(m *testing.M) { leak.Main(m) }
 
 const example = "testdata/example"
 
-// TestExploring: a test that draws a seed through a function of its package explores, as does one that is
-// for soaks; one that only belongs to a level, or to none, does not.
+// TestExploring: a test that draws a seed by a function of its package explores, as one for soaks does; a level is not enough.
 func TestExploring(t *testing.T) {
 	names, err := exploring(example)
 	require.NoError(t, err)
@@ -31,8 +30,7 @@ func TestExploring(t *testing.T) {
 	require.Empty(t, names, "the tests here mention level, and do not explore")
 }
 
-// TestSoak: a run that fails is counted and kept, with the command that replays it; one that passes is
-// counted; one that the end of the soak stopped is neither.
+// TestSoak: a failed run is counted and kept, with its replay command; a passed one is counted; one cut off by the end is not.
 func TestSoak(t *testing.T) {
 	logs := t.TempDir()
 	tests := []test{{folder: example, name: "TestFinds"}, {folder: example, name: "TestPasses"}}

@@ -38,8 +38,7 @@ func (m *electing) candidate(s state, c int, out *steps) {
 	}
 }
 
-// ask asks for the lock, or for what has become of the place. Requests travel in no time, since
-// nothing depends on their being on the way.
+// ask asks for the lock, or for what has become of the place. Requests take no time: nothing depends on their travel.
 func (m *electing) ask(s *state, c int) {
 	t := m.terms(s)
 	before := s.owner
@@ -144,8 +143,7 @@ func (m *electing) command(s *state, c int) request {
 	return request{kind: announce, id: s.id(c), token: s.c[c].token}
 }
 
-// abandon leaves a command to the network: it may arrive at any time from here on, or never. Where
-// the bounds have no room for it, never.
+// abandon leaves a command to the network: it may arrive at any time from here on, or never; without room for it, never.
 func (m *electing) abandon(s *state, c int) {
 	cd := &s.c[c]
 	if cd.at == server.Sent && (cd.mode == announcing || cd.mode == resigning) &&

@@ -88,8 +88,7 @@ var (
 		slow: true}}
 )
 
-// large are the bounds of this level: those for a longer look, if model.Large says so. With
-// -short candidates campaign less often.
+// large are the bounds of this level: those for a longer look by model.Large; with -short candidates campaign less often.
 func large(m electing) electing {
 	if testing.Short() && m.wishes[1] > 0 {
 		m.wishes = each{1, 1}
@@ -218,8 +217,7 @@ func (m *electing) next(s state, out *steps) {
 	m.time(s, out)
 }
 
-// settle drops what no later step depends on: the greatest token of a leader, where all that begin
-// from here on have greater ones.
+// settle drops what no later step depends on: a leader's greatest token, where all that begin from here have greater ones.
 func (m *electing) settle(s *state) bool {
 	for c := range s.c {
 		if cd := &s.c[c]; m.off.Has(newToken) || cd.mode == announcing && cd.token <= s.top {

@@ -13,12 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// A place of the queue counts for longer than all ticks of a history, since places that end are the
-// affair of package fair. A token is kept for as long.
+// A place of the queue outlasts a history, since places that end are the affair of package fair. So does a token.
 const placeLasts, tokenLasts = 1000 * fidelity.Tick, 100 * fidelity.Tick
 
-// history is one random history of an election, on the model's keys and on those of a real server, with
-// real subscribers for mailboxes and for an observer.
+// history is one random history of an election, on both sides, with real subscribers for mailboxes and for an observer.
 type history struct {
 	*fidelity.Side
 	keys
@@ -35,8 +33,7 @@ func begin(s *fidelity.Side, off model.Defence) fidelity.History {
 	return h
 }
 
-// TestElectionModelIsLikeTheScripts ties the model to the scripts: commands, late ones too, time,
-// mailboxes that come and go, and what operators do. A model that differs in one rule is told from them.
+// TestElectionModelIsLikeTheScripts ties the model to the scripts: commands, time, mailboxes, operators; each rule matters.
 func TestElectionModelIsLikeTheScripts(t *testing.T) {
 	size := fidelity.Size{Histories: 50, Short: 20, Length: 80}
 	fidelity.Like(t, "election model", size, begin, fidelity.Server(t), []string{
@@ -122,8 +119,7 @@ func (h *history) run(what string, before uint8, want answer, call lua.Call) str
 	return what + " " + strconv.Itoa(int(want.status))
 }
 
-// hear compares the messages to observers, and to a mailbox: "<number of the owner> <token> <time of the
-// grant, us> <claim, ms>".
+// hear compares the messages to observers, and to mailboxes: "<owner's number> <token> <time of grant, us> <claim, ms>".
 func (h *history) hear(what string, want answer) {
 	var observers []string
 	var mail []*redis.Message

@@ -120,8 +120,7 @@ func (s *state) id(c int) uint8 { return uint8(c)*gens + s.c[c].gen + 1 } //noli
 
 func ownerOf(id uint8) (c int, gen uint8) { return int(id-1) / gens, (id - 1) % gens }
 
-// keys are what an election is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestElectionModelIsLikeTheScripts runs both.
+// keys are what an election is at the server, in ticks; TestElectionModelIsLikeTheScripts runs them beside the scripts.
 type keys struct {
 	owner   uint8 // 0: nobody has the lock
 	ttl     uint8

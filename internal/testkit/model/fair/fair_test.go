@@ -271,8 +271,7 @@ func (h *history) ask(n, owner uint8) (c line.Command, want answer) {
 	return c, want
 }
 
-// refusal is what is told to an owner that is refused: how long the lock is held, the server's time, that
-// nobody of Redisson's has to do with it, and the holder.
+// refusal is what an owner is told: how long the lock is held, the server's time, nothing of Redisson's, and the holder.
 func (h *history) refusal(want answer) []any {
 	return []any{fidelity.Left(want.left), fidelity.Other{}, 0, h.Owner(h.owner)}
 }

@@ -180,8 +180,7 @@ type (
 // Excess is the status for the error that there are not so many permits.
 const Excess lua.Status = 100
 
-// Run runs a script, and compares its reply with the one that the model expects: a status, and the values
-// behind it. It ignores further values of the real reply.
+// Run runs a script and compares its reply with the model's: a status and values. It ignores further values of the real one.
 func (s *Side) Run(what string, call lua.Call, status lua.Status, values ...any) (got lua.Reply) {
 	got, err := lua.Run(s.T.Context(), s.RDB, call)
 	if lua.IsError(err, "HOLDFAST_PERMITS") {
@@ -229,8 +228,7 @@ func (s *Side) same(want, got any) bool {
 	return fmt.Sprint(got) == fmt.Sprint(want)
 }
 
-// SameToken notes which token of the server belongs to a token of the model. It returns false if one of
-// them already belongs to another token, or if their order differs.
+// SameToken notes which real token is the model's. It returns false if one is another token's, or if the order differs.
 func (s *Side) SameToken(model uint8, real int64) bool {
 	for m, other := range s.real {
 		if (m == model) != (other == real) || (m < model) != (other < real) {
@@ -242,8 +240,7 @@ func (s *Side) SameToken(model uint8, real int64) bool {
 	return true
 }
 
-// Splits reports whether a number at the server lies where it should among the tokens: the tokens above
-// one of the model are greater, all others are not.
+// Splits reports whether a real number lies rightly: tokens above one of the model are greater, all others are not.
 func (s *Side) Splits(model uint8, real int64) bool {
 	for m, other := range s.real {
 		if (m > model) != (other > real) {
@@ -288,8 +285,7 @@ func (s *Side) confirmed(kind, channel string) {
 	}
 }
 
-// Heard returns the messages since the last call. A server sends the messages to one connection in order,
-// so all of them arrive before one that is published now.
+// Heard returns the messages since the last call: one connection gets them in order, all before one that is published now.
 func (s *Side) Heard() (list []*redis.Message) {
 	if s.ears == nil {
 		return nil

@@ -172,8 +172,7 @@ for i, key in ipairs(KEYS) do
   end
 end`)
 
-// Elapse takes a tick off the times to live of keys, and off the times in sorted sets and hashes. It leaves
-// keys alone whose TTL is Some.
+// Elapse takes a tick off the times to live of keys, save those whose TTL is Some, and off times in sorted sets and hashes.
 func (s *Side) Elapse(keys ...Key) {
 	keys = slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return k.TTL == Some })
 	err := elapse.Run(s.T.Context(), s.RDB, Names(keys), Tick.Milliseconds()).Err()
@@ -185,8 +184,7 @@ func (s *Side) Elapse(keys ...Key) {
 // Lose deletes keys.
 func (s *Side) Lose(keys ...string) { require.NoError(s.T, s.RDB.Del(s.T.Context(), keys...).Err()) }
 
-// Ahead makes the last token one of an hour later, as if somebody had set the server's clock back. token
-// is the model's token for it.
+// Ahead makes the last token one of an hour later, as if the server's clock was set back; token is the model's for it.
 func (s *Side) Ahead(key string, token uint8) {
 	last, err := s.RDB.IncrBy(s.T.Context(), key, time.Hour.Microseconds()).Result()
 	require.NoError(s.T, err)

@@ -114,8 +114,7 @@ func ownerID(c int, owner, gen uint8) uint8 { return (uint8(c)*maxOwners+owner)*
 
 func clientOf(id uint8) int { return int(id-1) / (maxOwners * gens) }
 
-// settle makes states equal that differ only in what matters to nobody any more: tokens count from
-// the least that is still known, and what an unanswered or refused command does not have is zero.
+// settle evens out what no longer matters: tokens count from the least known one, and what a command does not have is zero.
 func (s *state) settle() bool {
 	for c := range s.clients {
 		cl := &s.clients[c]

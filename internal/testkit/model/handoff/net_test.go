@@ -222,8 +222,7 @@ func (m *hand) fails(s state, c int, out *steps) {
 	out.Loud('A'+c, "hears nothing and gives up", s)
 }
 
-// abandon leaves a request to the network: it may arrive at any time from here on, or never. Where the
-// bounds have no room for it, never.
+// abandon leaves a request to the network: it may arrive at any time from here on, or never; without room for it, never.
 func (m *hand) abandon(s *state, h command) {
 	given := func(r message) bool { return r.kind != undoer }
 	if h.at == server.Sent && (model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], h.message())) {

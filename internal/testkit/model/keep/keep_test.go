@@ -199,6 +199,5 @@ func (m *keeping) check(s *state) error {
 	return model.Must.First(broken, m.only)
 }
 
-// served is the goal: B has had what it waited for. Quiet steps are those that happen by themselves, and
-// none of them is there to save who waits.
+// served is the goal: B has had what it waited for. Quiet steps happen by themselves; none is there to save a waiter.
 func (m *keeping) served(s *state) bool { return s.b.wishes == 0 && s.b.mode == away }

@@ -119,8 +119,7 @@ func (s *state) begin(m *latching, c int, kind uint8) {
 	cl.at, cl.op, cl.age = server.Sent, request{kind: kind, call: call, id: id}, 0
 }
 
-// abandon leaves an attempt without an answer to the network: it may arrive at any time from here
-// on, or never. Where the bounds have no room for it, never.
+// abandon leaves an unanswered attempt to the network: it may arrive at any time, or never; without room for it, never.
 func (m *latching) abandon(s *state, c int) {
 	if cl := &s.clients[c]; cl.at == server.Sent && !model.Put(s.net[:], cl.op) {
 		m.cut++

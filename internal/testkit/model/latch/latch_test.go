@@ -47,8 +47,7 @@ func (m *latching) start() state {
 	return s
 }
 
-// explore also looks whether those who wait while no latch is set can be let in from everywhere, by
-// steps of their client and its connection alone.
+// explore also looks whether waiters of an open latch get in from everywhere, by their client's and connection's steps alone.
 func (m latching) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only, m.rest = off, only, cmp.Or(m.rest, model.Endless)
 	explored := model.Model[state]{
@@ -98,8 +97,7 @@ var (
 		waiters: each{1, 0}, other: 1}}
 )
 
-// large are the bounds of this level: those for a longer look, if model.Large says so. With
-// -short fewer calls are made where all of their orders are most of what there is.
+// large are the bounds of this level: a longer look by model.Large; with -short fewer calls where their orders are the most.
 func large(m latching) latching {
 	if testing.Short() && m.wishes != (each{}) && m.faults > 0 {
 		m.wishes, m.other, m.count = each{1, 1}, m.other-min(m.other, 1), 1
@@ -169,8 +167,7 @@ func (s *state) judgeAnswer(c int) {
 	s.wrong.If(counts && cl.said != f.left, errSaid) // 0 where it found nothing to do
 }
 
-// served is the goal: nobody waits while no latch is set. Quiet are the steps of the gate and of its
-// connection: none of them is another's word on the latch.
+// served is the goal: nobody waits while no latch is set. Quiet are the steps of gate and connection, not of other callers.
 func (m *latching) served(s *state) bool { return s.count > 0 || !s.anybody() }
 
 // TestLatchModelControls: without any one of the defences there is a way to break a promise.
@@ -204,8 +201,7 @@ func TestLatchModelControls(t *testing.T) {
 	})
 }
 
-// history is one random history of a latch, on the model's keys and on those of a real server. A call is
-// remembered for an hour and some at most, which is more than the ticks that are needed.
+// history is one random history of a latch on both sides. Calls are remembered for an hour, more than the ticks needed.
 type history struct {
 	*fidelity.Side
 	keys
@@ -218,8 +214,7 @@ func begin(s *fidelity.Side, off model.Defence) fidelity.History {
 	return h
 }
 
-// TestLatchModelIsLikeTheScripts ties the model to the scripts: calls, repeats, time and Redisson. A model that
-// differs in one rule is told from them.
+// TestLatchModelIsLikeTheScripts ties the model to the scripts: calls, repeats, time and Redisson; each rule matters.
 func TestLatchModelIsLikeTheScripts(t *testing.T) {
 	size := fidelity.Size{Histories: 60, Short: 25, Length: 60}
 	fidelity.Like(t, "latch model", size, begin, fidelity.Server(t), []string{

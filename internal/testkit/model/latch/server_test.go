@@ -151,8 +151,7 @@ func (m *latching) settle(s *state) bool {
 	return true
 }
 
-// keys are what a latch is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestLatchModelIsLikeTheScripts runs both.
+// keys are what a latch is at the server, in ticks; TestLatchModelIsLikeTheScripts runs them beside the scripts.
 type keys struct {
 	count uint8 // 0: no key
 	ttl   uint8 // model.Endless: none

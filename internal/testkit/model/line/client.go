@@ -38,8 +38,7 @@ func (l *Line) join(w uint8) {
 	}
 }
 
-// refused is what a waiter makes of a refusal: it does not trust a message of a grant from before
-// it. That told of another grant to the same owner, or of one that was lost.
+// refused: the waiter distrusts a grant's message from before, of another grant to the same owner, or of a lost one.
 func (l *Line) refused(w uint8) {
 	wr := &l.to.Waiters[w]
 	wr.Asked = true
@@ -106,8 +105,7 @@ func (l *Line) asks(w uint8, request Request) {
 	}
 }
 
-// unanswered is a request that gets no answer in time, either because that is lost or because the
-// request itself is late. then is what its sender makes of that.
+// unanswered is a request whose answer is lost, or that is late itself. then is what its sender makes of that.
 func (l *Line) unanswered(w uint8, r Request, unheard, late string, then func()) {
 	if !l.frail(l.Home[w]) {
 		return

@@ -86,8 +86,7 @@ func (b Bounds) Pair() Bounds {
 	return b
 }
 
-// within gives a scenario its times, and says how many clients meet faults. For a longer look all
-// do, more goes wrong, and places and leases last longer.
+// within gives a scenario its times and its frail clients: for a longer look all, more faults, longer places and leases.
 func (b Bounds) within() Bounds {
 	for w, wishes := range b.Wishes {
 		b.Clients = max(b.Clients, b.Home[w]+1)
@@ -398,8 +397,7 @@ func (h *History) hear(c *Command) {
 	}
 }
 
-// Places reads a sorted set of places: how many ticks are left of each, or model.Endless of an owner
-// that was handed the lock; and how long the queue's keys live.
+// Places reads a sorted set: each owner's ticks left, or model.Endless if it was handed the lock; and the keys' lives.
 func (h *History) Places(deadlines, queue string) (places map[string]uint8, lives [2]time.Duration) {
 	ctx, pipe := h.T.Context(), h.RDB.Pipeline()
 	now, all := pipe.Time(ctx), pipe.ZRangeWithScores(ctx, deadlines, 0, -1)

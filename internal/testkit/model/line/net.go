@@ -15,8 +15,7 @@ func (l *Line) execute(r Request) Answer {
 	return l.server.Execute(r)
 }
 
-// keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
-// bounds have no room for it, never.
+// keep leaves a request to the network: it may arrive at any time from here on, or never; without room for it, never.
 func (l *Line) keep(r Request) {
 	late := model.Count(l.to.Net[:], func(other Request) bool { return !other.background() })
 	if late >= l.Messages || !model.Put(l.to.Net[:], r) {

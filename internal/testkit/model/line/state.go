@@ -98,8 +98,7 @@ func (s *State) Waits(owner uint8) bool {
 	return s.Waiters[w].Gen == gen && s.Waiters[w].Mode == Waiting
 }
 
-// Run is a list of owners of one client. Only the fair lock has runs: the client hands the lock off
-// from one to the next without the server. Zeros are behind the owners.
+// Run is owners of one client, then zeros: the fair lock's client hands the lock off along it, without the server.
 type Run [MaxRun]uint8
 
 // Has reports whether an owner is in the run.
@@ -191,8 +190,7 @@ type Store struct {
 	Clock    uint8 // of the server
 }
 
-// NextToken makes a token that is greater than the last and no less than the clock, which goes on: no
-// two grants are of one microsecond.
+// NextToken is greater than the last and no less than the clock, which goes on: no two grants are of one microsecond.
 func (s *Store) NextToken(e *Terms) uint8 {
 	s.Token = max(s.Token+1, s.Clock)
 	s.Clock++

@@ -32,8 +32,7 @@ func (l *Line) Present(r Request, c uint8) bool {
 	return r.ID != 0 && (r.Place || r.Kind == Polls || r.Kind == Joins) && l.Of(r.ID) == c
 }
 
-// JudgeOrder judges a grant by a script: nobody in front of the owner could have been told, unless it
-// left the queue by that script.
+// JudgeOrder judges a script's grant: nobody in front of the owner could have been told, unless that script removed it.
 func (l *Line) JudgeOrder(before *Queue, owner uint8) {
 	for _, p := range model.Under(before[:]) {
 		if p.Owner == owner {
@@ -73,8 +72,7 @@ func (l *Line) CheckQueue(b *model.Broken, s *State, q *Queue, has func(owner ui
 	}
 }
 
-// CaredFor reports whether somebody will give back what an owner has: a process that lives and knows
-// of it. For whom there is no process any more, a lease and a deadline are the ends.
+// CaredFor: a live process knows of what an owner has and will give it back. Of a dead one leases and deadlines are the end.
 func (l *Line) CaredFor(s *State, owner uint8) bool {
 	if s.Crashed&(1<<(owner-1)) != 0 {
 		return true
@@ -151,8 +149,7 @@ func (l *Line) overdue() bool {
 	return false
 }
 
-// mailTick lets no message be on its way for too long: one that is later than its claim only wakes
-// somebody, and so does the poll. It waits for a process that stands still.
+// mailTick ends messages in time: after its claim one only wakes, as the poll does. It waits for a process that stands still.
 func (l *Line) mailTick() {
 	for i := range l.to.Mail {
 		m := &l.to.Mail[i]
@@ -202,8 +199,7 @@ func (l *Line) forget() {
 	})
 }
 
-// compact gives the tokens new numbers, as small as can be and in the same order: no more than that
-// is ever looked at. Else claims that end unheard would make states without an end.
+// compact renumbers the tokens, as small as can be, in order: else claims that end unheard would make states without an end.
 func (l *Line) compact() {
 	s := l.to
 	l.store.Clock = s.Top + 1 // later than all grants

@@ -22,8 +22,7 @@ import (
 // placeTicks is how long a place counts. That is a part of the scripts, so theirs is replaced.
 const placeTicks = 3
 
-// requesters are whose requests a history is made of: three of one client, of whom one wants two
-// permits, and one each of two others, of whom one wants two.
+// requesters: three of one client, of whom one wants two permits, and one each of two others, of whom one wants two.
 var requesters = []uint8{
 	line.OwnerID(0, 0), line.OwnerID(0, 1), line.OwnerID(1, 0), line.OwnerID(2, 0), line.OwnerID(3, 0),
 }
@@ -368,8 +367,7 @@ func (h *history) elsewise(n int) string {
 	return "time passes"
 }
 
-// redisson is a client of Redisson 4.7, which asks for one permit, or gives it back. (The commands are
-// those of RPermitExpirableSemaphore, without a clock of its own.)
+// redisson is a client of Redisson 4.7 that takes a permit or returns it, as RPermitExpirableSemaphore does, without a clock.
 func (h *history) redisson() string {
 	ctx, keys, id := h.T.Context(), []string{h.Name, h.permits, h.Channel}, h.owner(foreigner)
 	defer h.Heard() // what it says on the channel
@@ -424,8 +422,7 @@ func (h *history) age(by time.Duration) {
 	h.now = now
 }
 
-// forgetOld takes out what says since when somebody was handed permits, where that is longer ago than a
-// place counts. The scripts do that when the next claim ends, which is no rule of the model's.
+// forgetOld drops notes of permits handed longer ago than a place counts, as scripts do later; the model has no such rule.
 func (h *history) forgetOld() {
 	ctx, old := h.T.Context(), float64(h.now-placeMillis)
 	for _, z := range h.RDB.ZRangeWithScores(ctx, h.places, 0, -1).Val() {

@@ -6,8 +6,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// keys are what a semaphore is at the server, with time in ticks: the server half of the model. Its methods say in Go what the
-// scripts say in Lua; TestPermitsModelIsLikeTheScripts runs both side by side.
+// keys are what a semaphore is at the server, in ticks; TestPermitsModelIsLikeTheScripts runs them beside the scripts.
 type keys struct {
 	line.Store
 	counted bool // the server knows how many permits are free

@@ -394,8 +394,7 @@ func (k *keys) set(e *terms, permits int8) (a answer) {
 	return a
 }
 
-// foreignTakes is what a client of Redisson sends for a permit. It takes back one permit whose lease
-// has ended first, ended says whose. It reports whether it got one.
+// foreignTakes: Redisson first takes back one permit of ended, whose lease is over. It reports whether it got one itself.
 func (k *keys) foreignTakes(e *terms, ended uint8) bool {
 	if p := k.of(ended); ended != 0 && p != nil {
 		p.n--

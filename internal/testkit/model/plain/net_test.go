@@ -51,8 +51,7 @@ func (m *lock) run(s *state, r message, straggler bool) (a server.Answer) {
 	return a
 }
 
-// abandon leaves the request of a call to the network: it may arrive at any time from here on, or
-// never. Where the bounds have no room for it, never.
+// abandon leaves a call's request to the network: it may arrive at any time from here on, or never; without room, never.
 func (m *lock) abandon(s *state, c int, op call) {
 	if op.at != server.Sent {
 		return

@@ -185,8 +185,7 @@ var (
 	forgets  = scenario{"server forgets", lock{lease: 2, wishes: 2, losses: 1}}
 )
 
-// large are the bounds of this level. Those for a longer look, if model.Large says so, have both clients
-// frail, more of what goes wrong, longer leases.
+// large are the bounds of this level. By model.Large both clients are frail, more goes wrong and leases are longer.
 func large(m lock) lock {
 	if !model.Large() {
 		return m
@@ -265,8 +264,7 @@ func (m *lock) check(s *state) error {
 	return model.Must.First(broken, m.only)
 }
 
-// cared reports whether somebody cares for the lock that is held. It is for a network whose requests
-// arrive however late; only what can do no harm here but take room is lost when it is late.
+// cared: somebody cares for the held lock, however late requests arrive. Harmless ones are lost when late, for their room.
 func (m *lock) cared(s *state) bool {
 	if s.Owner == 0 || s.crashed&(1<<s.Owner) != 0 {
 		return true

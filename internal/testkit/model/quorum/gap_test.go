@@ -146,8 +146,7 @@ func (m *voting) owned(s *state, c int) (most int) {
 	return most
 }
 
-// settled reports whether a visit cannot do harm any more: A has ended its only hold, or B its only
-// election without a win, or it takes too long.
+// settled: a visit can do no more harm: A ended its only hold, or B its only election without a win, or it takes too long.
 func (m *voting) settled(s *state) bool {
 	ended := func(c int) bool {
 		cl := &s.candidates[c]
@@ -254,8 +253,7 @@ func (m *voting) believes(s *state, v *voter, c int) bool {
 	return true
 }
 
-// judge takes back what was believed of a master because none was known that is older. Of masters
-// that the client has known for longer than this election it has been settled.
+// judge takes back a belief in a master held for want of an older one. For masters known before this election it is settled.
 func (m *voting) judge(s *state, c int) {
 	if cl := &s.candidates[c]; cl.mode != electing {
 		return

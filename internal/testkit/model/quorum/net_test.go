@@ -210,8 +210,7 @@ func (m *voting) network(s state, i int, out *steps) {
 	}
 }
 
-// ends is what a client hears in the end of a vote that it did not wait for: that it was granted the
-// lock, or that there will be no answer.
+// ends is what a client hears at the end of a vote that it did not wait for: that it was granted, or that no answer comes.
 func (m *voting) ends(s *state, i int, l letter) {
 	if l.kind == acquire && l.step&unheardVote == 0 {
 		m.undoAt(s, i, l.id, undoLate)

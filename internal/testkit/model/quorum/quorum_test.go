@@ -124,8 +124,7 @@ var (
 // asIs are the defences that the library does not have, see TestVoteModelNotProtected.
 const asIs = silence
 
-// large are the bounds of this level: those for a longer look, if model.Large says so. With
-// -short leases that matter little to a scenario are shorter.
+// large are the bounds of this level: a longer look by model.Large; with -short shorter leases where they matter little.
 func large(m voting) voting {
 	if testing.Short() && m.losses > 0 {
 		m.lease = min(m.lease, 3)
@@ -155,8 +154,7 @@ func TestVoteModel(t *testing.T) {
 		numbers, numberLoss, perish, newOnes, visited, dawdled, forgotten, spared, restarted, rolling, five, fiveLate)
 }
 
-// TestVoteModelServes: from every state the lock can be had, without another fault: no votes are
-// split for ever, and no masters that were started anew keep it from everybody.
+// TestVoteModelServes: from every state the lock can be had without a fault: no endless split, no lock-out by restarts.
 func TestVoteModelServes(t *testing.T) {
 	slow, again := splits, forgetting
 	slow.In.slow, again.In.losses = 1, 1
@@ -198,8 +196,7 @@ func (m *voting) check(s *state) error {
 	return model.Must.First(broken, m.only)
 }
 
-// cared: whoever a master has granted the lock to stands for election, holds it, or has it given back by
-// something that is under way.
+// cared: whoever a master has granted stands for election, holds the lock, or has it given back by something under way.
 func (v *voter) cared(s *state) bool {
 	if v.Owner == 0 {
 		return true

@@ -189,8 +189,7 @@ func (v *voter) order(o *voter) int {
 	return cmp.Or(v.ballots[0].order(&o.ballots[0]), v.ballots[1].order(&o.ballots[1]), model.Order(&v.net, &o.net))
 }
 
-// settle makes states equal that differ only in what matters to nobody: which master is which, and
-// how great tokens are beside each other's order and distance.
+// settle evens out what matters to nobody: which master is which, and how great tokens are but for order and distance.
 func (m *voting) settle(s *state) bool {
 	for i := 1; i < m.voters; i++ {
 		for j := i; j > 0 && s.voters[j].order(&s.voters[j-1]) < 0; j-- {

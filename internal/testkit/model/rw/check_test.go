@@ -176,8 +176,7 @@ func (m *rwlock) checkSleep(s *state, broken *model.Broken) {
 	}
 }
 
-// checkLeft is for a network whose requests arrive however late; only what can do no harm here but
-// take room is lost when it is late.
+// checkLeft is for requests that arrive however late; what only takes room and can do no harm is lost when it is late.
 func (m *rwlock) checkLeft(s *state, broken *model.Broken) {
 	for id := uint8(1); id <= ids; id++ {
 		cl, its := &s.clients[clientOf(id)], func(r message) bool { return r.id == id }
@@ -348,8 +347,7 @@ var (
 	forgets = scenario{"server forgets", rwlock{wishes: wishes{{1, 1}, {1, 0}}, leases: leases{2, 2}, losses: 1}}
 )
 
-// bounded gives a scenario the bounds that all have. model.Large chooses
-// those for a longer look: more wishes, more of what goes wrong, places that last longer.
+// bounded gives a scenario the common bounds; by model.Large more wishes, more that goes wrong, and places that last longer.
 func bounded(m rwlock) rwlock {
 	m.place, m.depth = 2, max(m.depth, 1)
 	m.clients, m.frail, m.messages = cmp.Or(m.clients, 2), cmp.Or(m.frail, 1), cmp.Or(m.messages, 1)
@@ -365,8 +363,7 @@ func bounded(m rwlock) rwlock {
 	return m
 }
 
-// fewer takes wishes from a scenario: those of three clients have one for each side at most, and the
-// second client does not want to read if it also writes.
+// fewer takes wishes away: three clients have at most one for each side, and a second that writes does not read.
 func fewer(s scenario) scenario {
 	w := &s.In.wishes
 	if w[1][write] > 0 {

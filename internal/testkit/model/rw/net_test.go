@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// run executes a request, and notes what it did to whom: whatever a client believes, some things
-// must not happen. straggler: nobody waits for the answer.
+// run executes a request and judges what it did to whom, whatever a client believes. straggler: nobody waits for the answer.
 func (m *rwlock) run(s *state, r message, straggler bool) (a answer) {
 	before := s.server
 	c := 0
@@ -81,8 +80,7 @@ func (m *rwlock) tell(s *state) {
 	}
 }
 
-// keep leaves a request to the network: it may arrive at any time from here on, or never. Where the
-// bounds have no room for it, never.
+// keep leaves a request to the network: it may arrive at any time from here on, or never; without room for it, never.
 func (m *rwlock) keep(s *state, r message) {
 	if r.kind == askRead {
 		r.again = false // of which the script knows nothing

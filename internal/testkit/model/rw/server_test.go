@@ -7,8 +7,7 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// server is what a lock is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestReadWriteModelIsLikeTheScripts runs both side by side.
+// server is a lock at the server, in ticks; TestReadWriteModelIsLikeTheScripts runs it beside the scripts.
 type server struct {
 	mode    uint8 // of the hash; nobody: there is none
 	writer  uint8 // whose field it is that ends in ":write", 0: there is none

@@ -37,8 +37,7 @@ func ofMaster(s *fidelity.Side, off model.Defence) fidelity.History {
 
 var size = fidelity.Size{Histories: 60, Length: 60}
 
-// TestServerIsLikeTheScripts: every reply, every message and the keys are the same after every step. A model that
-// differs in one rule is told from the scripts.
+// TestServerIsLikeTheScripts: replies, messages and keys are the same at every step; a model that differs in one rule is found.
 func TestServerIsLikeTheScripts(t *testing.T) {
 	fidelity.Like(t, "lock at a server", size, ofServer, fidelity.Server(t), []string{
 		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "pass 1", "pass 0", "pass -1", "recount 1",
