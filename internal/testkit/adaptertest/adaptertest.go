@@ -251,9 +251,8 @@ func Tell(c chan<- error, err error) {
 // Tick is how often a [Machine] runs its job.
 const Tick = 10 * time.Millisecond
 
-// Machine runs a job again and again until the end of the test, as one machine of several does. With a journal
-// it does so under the lock that has the name of the test, and the journal has what the package's logger or
-// listener is told. stop waits for the end of a run.
+// Machine runs a job again and again until the test's end, as one of several machines. With a journal it does so under the lock
+// of the test's name, and logs to the journal. stop waits for the end of a run.
 type Machine func(t *testing.T, j *Journal, job func(ctx context.Context), opts ...holdfast.Option) (stop func())
 
 // Cron tests the adapter to a package that runs jobs again and again.

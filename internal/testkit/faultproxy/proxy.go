@@ -240,9 +240,8 @@ func (p *Proxy) arrive(args []string, subscribed, deaf bool) (rule *Rule, held <
 // window is how many pieces may be on the way in one direction: of what a lock sends, more than ever are.
 const window = 1024
 
-// Distance returns an address that is so much farther from a server, or from a [Proxy], than
-// upstream: everything arrives later by oneWay, each way, in order, and nothing else is slower.
-// When the test ends its connections are closed, and its goroutines are waited for.
+// Distance returns an address that is farther from upstream, a server or [Proxy]: everything arrives oneWay later, each way, in
+// order, at no lower speed. At the test's end connections are closed and goroutines waited for.
 func Distance(tb testing.TB, upstream string, oneWay time.Duration) (addr string) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(tb, err, "faultproxy")

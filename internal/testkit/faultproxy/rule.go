@@ -63,8 +63,7 @@ type Rule struct {
 	hold    chan struct{} // closed by Release
 }
 
-// Fired is closed when the rule has taken effect for the first time: for DropReply, HoldReply and DelayReply after the server
-// has run the request, for the others when the request has been caught. A delay begins then.
+// Fired is closed by the first effect: for a rule about replies when the request has run, else when it is caught. Delays begin.
 func (r *Rule) Fired() <-chan struct{} { return r.fired }
 
 // Count is how many requests the rule has caught. It rises before the fault is felt: a client that saw an error is counted.
@@ -226,9 +225,8 @@ func (c *conn) next() net.Conn {
 	}
 }
 
-// KeepRequest adds a rule like On that keeps the request for so long, and then hands it to the server on a connection of its
-// own, whatever has become of the client and of the rule: as a network does that sends a packet again and again. The client
-// hears nothing more on its connection.
+// KeepRequest adds a rule like On that keeps the request for so long and then sends it on a connection of its own, whatever has
+// become of client and rule: a packet that a network sends again. The client's connection is silent from then on.
 func (p *Proxy) KeepRequest(match func(args []string) bool, nth int, delay time.Duration) *Rule {
 	return p.add(match, nth, keepRequest, delay)
 }

@@ -70,9 +70,8 @@ const (
 	often = 32
 )
 
-// boundsHold: callers who leave cost no more than those who are served. All is counted: places at the
-// servers, goroutines, commands for each call, and what is left to do when the last caller has gone.
-// Grants happen all the time, and one of another client who waits is granted the lock in its turn.
+// boundsHold: callers who leave cost no more than those served, in places at the servers, goroutines, commands for each call,
+// and work after the last has gone. Grants go on, and a waiter of another client has its turn.
 func boundsHold(clients, each int) func(*subject) error {
 	return func(s *subject) error {
 		if clients > 1 {
@@ -352,9 +351,8 @@ func impatience(s *subject) {
 	require.NoError(s, impatient(10_000)(s))
 }
 
-// impatient: callers of one client who leave at once, from behind another client's hold, are told that the
-// lock is not theirs: the servers answer. In an outage they are told of that. So few and so many have different
-// ways to know: each asks, or one asks for all.
+// impatient: callers of one client who leave at once, while another client has the lock, are told that the lock is not theirs,
+// and in an outage of that. Few and many know by different ways: each asks, or one asks for all.
 func impatient(callers int) func(*subject) error {
 	return func(s *subject) error {
 		c, _ := s.patient(nil)

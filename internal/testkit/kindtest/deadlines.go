@@ -37,9 +37,8 @@ type frozen struct {
 	done chan error
 }
 
-// deadlineHolds: each operation returns when the time is over that its caller gave it, whatever
-// go-redis waits for an answer. Each has a participant of its own. Where the servers have just answered it promptly, it
-// is sent in the caller's goroutine if that is done at all, and where they were slow, in another one.
+// deadlineHolds: each operation returns at its caller's deadline, whatever go-redis waits for. Each has its own participant:
+// after prompt answers it may be sent in the caller's goroutine, after slow ones in another.
 func deadlineHolds(s *subject) (harm error) {
 	var calls []*frozen
 	calls = append(calls, s.frozenBy(long, 0)...)

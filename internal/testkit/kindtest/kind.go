@@ -1,6 +1,5 @@
-// Package kindtest states what every kind of lock must do, once, and checks it for each kind. A new
-// kind describes itself as a [Kind] and starts with these tests. What only one kind promises (an
-// order, a layout of keys, a majority) is tested in the kind's own package.
+// Package kindtest states once what every kind of lock must do, and checks it for each. A new kind describes itself as a [Kind]
+// and starts here. What only one kind promises (an order, keys, a majority), its own package tests.
 package kindtest
 
 import (

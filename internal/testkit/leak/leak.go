@@ -27,8 +27,7 @@ func Together(n int, do func(i int)) {
 	group.Wait()
 }
 
-// Quiet discards what clients without a Logger write to the program's default logger: tests lose locks on purpose, and
-// that would flood their output. What package log prints is printed as before.
+// Quiet discards what clients without a Logger log, as tests lose locks on purpose. Package log prints as before.
 func Quiet() {
 	to, flags := log.Writer(), log.Flags()
 	slog.SetDefault(slog.New(slog.DiscardHandler))

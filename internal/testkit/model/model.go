@@ -250,9 +250,8 @@ func (e *explorer[S]) backwards() (first, next []int32) {
 	return first, next
 }
 
-// store numbers states in the order in which it first sees them. It keeps each state once, in pieces
-// that never move. (Rejected: a map from states to numbers beside a list of states, which keeps each
-// state twice and moves all of them whenever it grows.)
+// store numbers states in the order first seen. It keeps each once, in pieces that never move. (Rejected: a map to numbers
+// beside a list, which keeps each state twice and moves all of them whenever it grows.)
 type store[S comparable] struct {
 	seed   maphash.Seed
 	pieces [][]S

@@ -6,9 +6,8 @@ import (
 	"unsafe"
 )
 
-// A network is an array of messages in a state. The messages are under way: each may arrive at any time,
-// or never. The zero message is an empty place. The array is sorted, with empty places at the end, so
-// that two networks with the same messages are equal.
+// A network is an array of messages under way: each may arrive at any time, or never. The zero message is an empty place. The
+// array is sorted, empty places last, so networks with the same messages are equal.
 
 // Put adds a message to a network. It returns false if there is no room.
 func Put[M comparable](net []M, m M) bool {

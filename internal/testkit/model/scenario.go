@@ -84,8 +84,7 @@ func (p *Promises) First(b Broken, only error) error {
 // Only returns the set without all promises but one, for scenarios that promise nothing else.
 func (b Broken) Only(p *Promise) Broken { return b & p.broken }
 
-// Scenario is a model within bounds: M is a struct whose fields are the bounds. (The alias keeps tables
-// short: go vet wants field names in the literals of a named type of another package.)
+// Scenario is a model M, whose fields are its bounds. (An alias, so that tables need no field names to please go vet.)
 type Scenario[M any] = struct {
 	Name string
 	In   M

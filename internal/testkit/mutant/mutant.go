@@ -13,9 +13,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// Hook returns a go-redis hook that sends another text in place of the script's: its own with the edits made, which are pairs
-// of what stands there and what is to. They are made in the script for many locks too, where that does the same. It panics when
-// the script does not say what is to be replaced, because the mutation would then be none.
+// Hook is a go-redis hook that sends the script with edits, pairs of what stands there and what is to; also in the one for many
+// locks, where that does the same. It panics where a text is missing, as the mutation would then be none.
 func Hook(script *lua.Script, edits ...string) redis.Hook {
 	swaps := []swap{edit(script, edits)}
 	if script == lua.Acquire || script == lua.Release {

@@ -1,8 +1,7 @@
 package main
 
-// controls names the control of each switch: the test that shows without chance, by a state and not
-// by how often, what harm a fault does while the defence is switched off. It is "folder.Test", or
-// "folder.Test/row" where it is one row of a table. Other tests may switch the defence off, too.
+// controls names each switch's control: the test that shows by a state, without chance, what harm a fault does while the
+// defence is off. It is "folder.Test", or "folder.Test/row" of a table. Other tests may switch it off, too.
 var controls = map[string]string{
 	"ToldOnce":  "rlock.TestToldOnceControl",
 	"OwnNumber": "internal/waitwatch.TestLookedAtInACrowdControl",

@@ -15,9 +15,8 @@ type row struct {
 
 var added = regexp.MustCompile("«([^»]*)»")
 
-// rows reads a table. Below the name of a file is a line for each of its rows: a switch, and a text
-// of the file with what is added to it between « and ». Line breaks and tabs in that are written \n
-// and \t; a line that is indented further goes on with the one before.
+// rows reads a table. Below a file's name is a line for each row: a switch, and a text of the file with additions between « and ».
+// There \n and \t stand for line breaks and tabs; a line indented further goes on with the one before.
 func rows(table string) (list []row) {
 	file := ""
 	for line := range strings.SplitSeq(strings.ReplaceAll(strings.TrimSpace(table), "\n\t\t", " "), "\n") {

@@ -28,9 +28,8 @@ const dirs = "/usr/lib/postgresql/*/bin"
 // patience is how long a server may take to answer, on however busy a machine.
 const patience = time.Minute
 
-// Start makes a database and starts a server for it, which ends with the test. The dsn is that of its
-// owner, for libpq and pgx. The server listens on a socket and not on a port, which another could take.
-// A test with a database does not belong to the quick level.
+// Start makes a database and a server, which ends with the test. The dsn is its owner's, for libpq and pgx. It listens on a
+// socket: another could take a port. Tests with a database are not quick.
 func Start(tb testing.TB) (dsn string) {
 	tb.Helper()
 	level.ForAll(tb)

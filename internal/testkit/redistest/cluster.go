@@ -27,10 +27,9 @@ type Cluster struct {
 	id      uint64 // of this cluster, among all that run or have run here
 }
 
-// StartCluster starts a cluster of so many masters, each with so many replicas, and waits until every node calls it healthy and
-// every replica follows. That takes 2 s, whatever the timeouts: a master that has just started refuses to serve for so long.
-// Tests of one package should share it. The node timeout is 1 s: a killed master is replaced within 2-3 s. It is killed when
-// the test ends.
+// StartCluster starts masters with so many replicas each, and waits until every node calls it healthy and every replica
+// follows. That takes 2 s, for which a fresh master refuses to serve: tests of a package should share it. By a node
+// timeout of 1 s a killed master is replaced within 2-3 s. The cluster is killed when the test ends.
 func StartCluster(tb testing.TB, shards, replicas int, opts ...Option) *Cluster {
 	tb.Helper()
 	conf := configure(tb, opts)
@@ -120,9 +119,8 @@ func (c *Cluster) shardOf(version string, node, replicas int) string {
 	return ",,shard-id=" + c.nodeID(master)
 }
 
-// busPort finds a port p with p and p+10000 free, where Redis puts the cluster bus. Choosing the
-// bus port came only with 7.0 (--cluster-port), and the kernel's own choice is mostly above 55535,
-// where p+10000 is no port. So p is drawn below the kernel's range. 0: none found.
+// busPort finds a port p with p+10000, of the cluster bus, also free; 0: none. (--cluster-port came with 7.0.) The kernel mostly
+// chooses above 55535, where p+10000 is no port, so p is drawn below its range.
 func busPort(taken map[int]bool) int {
 	for range 200 {
 		p := 10000 + rand.IntN(12000)

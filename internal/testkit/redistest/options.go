@@ -83,9 +83,8 @@ func (c config) server(tb testing.TB, args ...string) *Server {
 // BinaryEnv names the environment variable that chooses the server to test against.
 const BinaryEnv = "HOLDFAST_REDIS_SERVER"
 
-// Binary returns the server to start: the value of HOLDFAST_REDIS_SERVER if set (a path, or a name on the PATH), else
-// redis-server, else valkey-server. ok is false when there is none; a variable that names a missing file is "none" too, never a
-// reason to test against some other server in silence.
+// Binary is the server to start: HOLDFAST_REDIS_SERVER if set (a path, or a name on the PATH), else redis-server, else
+// valkey-server. ok is false if there is none, or if the variable names a missing file: no other is tested in silence.
 func Binary() (path string, ok bool) {
 	if want := os.Getenv(BinaryEnv); want != "" {
 		path, err := exec.LookPath(want)
@@ -139,9 +138,8 @@ type Program struct {
 	Valkey  bool
 }
 
-// Programs returns all server programs there are to test with: those in the directory that HOLDFAST_SERVERS names, and the one
-// [Binary] finds if its version is not among them. Redis comes first, older versions before newer ones; each version stands
-// once. A directory without a server in it is an error, not a reason to test less in silence.
+// Programs are all servers to test with: those in the directory HOLDFAST_SERVERS, and [Binary]'s if its version is new. Redis
+// is first, old before new, each version once. A directory without servers is an error: no fewer tests in silence.
 func Programs(tb testing.TB) []Program {
 	tb.Helper()
 	var paths []string
@@ -184,8 +182,7 @@ func EachProgram(t *testing.T, test func(t *testing.T, p Program)) {
 	}
 }
 
-// inspect asks a program what it is, without starting a server. It is for command lines that depend on the version;
-// everything else asks the running server. Version is empty if it does not say.
+// inspect asks a program for its version, for command lines that depend on it; all else asks servers. "": it does not say.
 func inspect(path string) Program {
 	out, _ := exec.Command(path, "--version").Output() // then it does not say
 	_, version, _ := strings.Cut(string(out), "v=")

@@ -9,9 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Move is a slot on its way from one master to another. Until [Move.Finish] the source owns it and
-// answers ASK for keys that it does not have. A command for several keys of which some have moved
-// is answered with TRYAGAIN, by the target and since 7.0 by the source, too.
+// Move is a slot on its way to another master. Until [Move.Finish] the source owns it and answers ASK for keys it lacks. For
+// several keys, partly moved, the target answers TRYAGAIN, since 7.0 also the source.
 type Move struct {
 	Slot     int
 	From, To *Server
@@ -77,9 +76,8 @@ func (m *Move) Finish(tb testing.TB) {
 	}), "not all nodes know that slot %d is on %s", m.Slot, m.To.Addr())
 }
 
-// awaitEpochs waits until the target knows the epoch of every node, since it takes the next greater one for the slot. If the
-// source had a greater one from a move just before, what it said of the slot then would be believed for good, the target would
-// give the slot up, and delete its keys. (Seen with 6.0, where a node does not tell the others at once.)
+// awaitEpochs waits until the target knows every node's epoch: it takes the next for the slot. Were the source's greater, by a
+// move just before, its word would be believed for good, and the target would drop slot and keys. (Seen with 6.0.)
 func (m *Move) awaitEpochs(tb testing.TB) {
 	epoch := func(s *Server, field string) int {
 		info, _ := text(call(s.Addr(), "CLUSTER", "INFO")) // it may be dead, and then has no say
@@ -180,9 +178,8 @@ func (c *Cluster) shard(tb testing.TB, key string) (master *Server, replicas []*
 	return nil, nil
 }
 
-// Failover makes a replica of the key's shard its master, without asking the others (CLUSTER FAILOVER TAKEOVER, which needs no
-// majority and takes milliseconds), and returns when it says it is. What the old master had not replicated is lost. The new
-// master does not know the scripts that the old one knew.
+// Failover makes a replica of the key's shard its master by CLUSTER FAILOVER TAKEOVER, in milliseconds and without a majority,
+// and returns when it is. What was not replicated is lost. It does not know the scripts that the old one knew.
 func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	promoted = c.replica(tb, key)
 	promoted.Command(tb, "CLUSTER", "FAILOVER", "TAKEOVER")
@@ -207,9 +204,8 @@ func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// ReplaceSilent has replicas take the place of a master by themselves, from now on, when it says nothing for a second.
-// Without it they do not: on a busy machine a master is silent for as long now and then. What it had not replicated
-// would be lost, and what it did before it knew, with nobody having asked for that.
+// ReplaceSilent has replicas replace a master, from now on, that is silent for a second. Without it none does: on a busy
+// machine a master is silent for as long now and then, and what it had not replicated would be lost unasked.
 func (c *Cluster) ReplaceSilent() {
 	for _, s := range c.Nodes {
 		_, _ = s.Try("CONFIG", "SET", "cluster-replica-no-failover", "no") // one that is dead is none of them

@@ -52,9 +52,8 @@ func StartSentinel(tb testing.TB, opts ...Option) *Sentinel {
 	return s
 }
 
-// hurry sets how often (ms) the Sentinels ask the servers and greet each other, which decides how soon they have found one
-// another. The usual periods must be put back: with 100 ms greetings, a Sentinel turns a primary back that was promoted before
-// it has heard of it, and failovers are aborted. Redis 6.0 does not have the command and takes its time.
+// hurry sets how often (ms) Sentinels ask and greet, so they find each other sooner. Put the usual periods back: greeting every
+// 100 ms, a Sentinel turns back a promoted primary that it has not heard of, and aborts failovers. Redis 6.0 lacks the command.
 func hurry(sentinels []*Server, info, publish string) {
 	for _, s := range sentinels {
 		_, _ = call(s.Addr(), "SENTINEL", "DEBUG", "info-period", info, "publish-period", publish)
@@ -141,9 +140,8 @@ func (s *Sentinel) Failover(tb testing.TB) (promoted *Server) {
 	return s.AwaitPromotion(tb, old)
 }
 
-// ReplaceSilent has the Sentinels replace a primary that says nothing for 500 ms, from now on, which takes about 1.5 s in
-// all. Without it they do not: on a busy machine a primary is silent for as long now and then. What it had not replicated
-// would be lost, with nobody having asked for that.
+// ReplaceSilent has the Sentinels replace a primary, from now on, that is silent for 500 ms, which takes 1.5 s in all. Without
+// it they do not: on a busy machine it is silent for as long now and then, and unreplicated writes would be lost unasked.
 func (s *Sentinel) ReplaceSilent() {
 	for _, sentinel := range s.Sentinels {
 		_, _ = sentinel.Try("SENTINEL", "SET", SentinelMaster, "down-after-milliseconds", "500") // one that is dead decides nothing
@@ -225,9 +223,8 @@ func (r *Replicated) AwaitReplicas(ctx context.Context, tb testing.TB) {
 	awaitReplicas(ctx, tb, r.Primary(), r.Replicas())
 }
 
-// Detach cuts a replica's link to its primary, so that it gets no more writes. It stays a read-only replica with the data that
-// it has. What the primary is sent from now on is lost if this replica is promoted: Detach, write, [Replicated.Promote] is a
-// failover that loses writes. (Pausing the replica would not do: it reads on where it stopped.)
+// Detach cuts a replica's link to its primary. It stays a read-only replica with the data that it has, so that Detach, write,
+// [Replicated.Promote] is a failover that loses writes. (A paused replica would read on where it stopped.)
 func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	replica.Command(tb, "REPLICAOF", "127.0.0.1", "1") // nobody listens there, and nobody may
 	port := ",port=" + strconv.Itoa(replica.port) + ","
@@ -237,9 +234,8 @@ func (r *Replicated) Detach(tb testing.TB, replica *Server) {
 	}), "detach: the primary still feeds the replica")
 }
 
-// Promote makes a replica the primary at once (REPLICAOF NO ONE): clients of [Replicated.Client] connect to it from now on.
-// Every other node that answers becomes its replica and forgets what the new primary does not have; a client connected to the
-// old one is told READONLY. The new primary does not know the scripts that the old one knew.
+// Promote makes a replica the primary at once (REPLICAOF NO ONE), also for [Replicated.Client]. Other nodes that answer follow
+// it and forget what it lacks; clients of the old one are told READONLY. It does not know the old one's scripts.
 func (r *Replicated) Promote(tb testing.TB, replica *Server) {
 	tb.Helper()
 	replica.Command(tb, "REPLICAOF", "NO", "ONE")
@@ -265,9 +261,8 @@ func (r *Replicated) Failover(tb testing.TB) (promoted *Server) {
 	return nil
 }
 
-// Client returns a client that connects to whichever server is the primary when it dials, as one does that knows the primary by
-// a name or an address that moves. It is closed when the test ends. Connections to a former primary are given up when they
-// break, or when it says that it is read-only by now. change may alter the options before use.
+// Client connects to the server that is primary when it dials, as by a name that moves. It drops connections that break or that
+// say they are read-only. It is closed at the test's end. change may alter the options before use.
 func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 	return NewClient(tb, r.Primary().Addr(), append([]func(*redis.Options){func(o *redis.Options) {
 		dialer := net.Dialer{Timeout: 5 * time.Second}
@@ -277,9 +272,8 @@ func (r *Replicated) Client(tb testing.TB, change ...func(*redis.Options)) *redi
 	}}, change...)...)
 }
 
-// Strand pauses the replicas of a primary and cuts their links, so that they cannot get what it is
-// sent from now on, not even when they go on: they would connect to it again, so it has to be dead
-// or paused by then. That loses writes where somebody else than the test promotes replicas.
+// Strand pauses a primary's replicas and cuts their links, so that they miss what it is sent from now on. It must be dead or
+// paused when they go on, else they connect again. That loses writes where others than the test promote.
 func (s *Server) Strand(tb testing.TB, replicas []*Server) {
 	for _, r := range replicas {
 		r.Pause()
@@ -310,9 +304,8 @@ func role(addr string) string {
 	return InfoField(info, "role")
 }
 
-// awaitReplicas waits until the replicas have all that their primary had written when it was
-// called. It asks the replicas themselves: what the primary knows of them is up to a second old.
-// Sentinel makes a replica of a demoted primary when that has been up for 8 s.
+// awaitReplicas waits until the replicas have what their primary had written when called. It asks them: the primary's view is
+// up to a second old. Sentinel makes a demoted primary a replica once that has been up for 8 s.
 func awaitReplicas(ctx context.Context, tb testing.TB, primary *Server, replicas []*Server) {
 	tb.Helper()
 	info, err := text(call(primary.Addr(), "INFO", "replication"))

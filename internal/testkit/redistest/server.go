@@ -165,9 +165,8 @@ func (s *Server) Major() int {
 // IsValkey says whether the server is Valkey.
 func (s *Server) IsValkey() bool { return s.valkey }
 
-// Client returns a client of the server, closed when the test ends. It sends nothing on its own
-// account but HELLO, and dials once per attempt, so that a test of a dead server does not wait for
-// go-redis to try five times. change may alter the options before use.
+// Client returns a client of the server, closed at the test's end. It sends only HELLO by itself, and dials once per attempt,
+// so a dead server costs a test no five dials. change may alter the options before use.
 func (s *Server) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Client {
 	return NewClient(tb, s.Addr(), change...)
 }

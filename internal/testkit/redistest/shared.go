@@ -30,9 +30,8 @@ var shared struct {
 	more   []*Server // of examples
 }
 
-// Shared returns the one server that the tests of a package share, started at the first call. Tests on it use names of their
-// own (t.Name() is one), and neither flush nor configure it; [Server.Pause] and [Server.Kill] panic. The package's TestMain
-// must call [Main] for it to be stopped.
+// Shared is the server that a package's tests share, from the first call on. They use names of their own (t.Name() is one), and
+// neither flush nor configure it; Pause and Kill panic. [Main], called by TestMain, stops it.
 func Shared(tb testing.TB) *Server {
 	s, err := theShared(binary(tb))
 	require.NoError(tb, err)
@@ -76,9 +75,8 @@ func stopShared() {
 	shared.server, shared.more, shared.err, shared.tried = nil, nil, nil, false
 }
 
-// Main runs the tests of a package that uses [Shared]: it stops the shared server, then fails when
-// a test left a goroutine behind, and ends the process with the exit code. A package without Shared
-// can as well use leak.Main. m is a *testing.M, or one in something that has more to stop.
+// Main runs the tests of a package that uses [Shared]: it stops that server, then fails for a goroutine left behind, and exits.
+// A package without Shared may use leak.Main. m is a *testing.M, or one in something that has more to stop.
 func Main(m interface{ Run() int }, more ...goleak.Option) {
 	// A ClusterClient for Sentinel (NewFailoverClusterClient) goes on listening to the Sentinels when it is closed, in these.
 	leak.Quiet()
@@ -274,9 +272,8 @@ func text(reply any, err error) (string, error) {
 	return s, nil
 }
 
-// Command sends one command to the server on a connection of its own, as the default user and past any proxy, and returns the
-// reply: string, int64, []any or nil. An error fails the test. It is for what tests do to a server: CONFIG, ACL SETUSER, CLIENT
-// KILL, FLUSHALL, SCRIPT FLUSH, DEBUG (see [Debug]).
+// Command sends a command on a connection of its own, as the default user and past any proxy, for what tests do to a server:
+// CONFIG, ACL SETUSER, SCRIPT FLUSH, DEBUG (see [Debug]). The reply is string, int64, []any or nil; an error fails.
 func (s *Server) Command(tb testing.TB, args ...string) any {
 	reply, err := s.Try(args...)
 	require.NoError(tb, err, "%s", strings.Join(args, " "))
@@ -293,9 +290,8 @@ func (s *Server) Field(tb testing.TB, section, name string) string {
 	return InfoField(info, name)
 }
 
-// CommandCalls returns how often the server has run each command since it started or since ResetStats, by lower-case name,
-// subcommands as "client|id". Commands inside scripts count too. The reading itself is not counted in its own answer, and it
-// leaves out what this package sent: INFO and CONFIG RESETSTAT.
+// CommandCalls is how often the server ran each command, also in scripts, since its start or ResetStats, by lower-case name,
+// subcommands as "client|id". It leaves out itself and what this package sent: INFO and CONFIG RESETSTAT.
 func (s *Server) CommandCalls(tb testing.TB) map[string]int64 {
 	calls, _ := s.commandStats(tb)
 	return calls

@@ -41,9 +41,8 @@ func (m *electing) start() state {
 	return s
 }
 
-// explore also looks whether a goal can be reached from everywhere. With an observer that is that it
-// knows who leads, by its own steps and those of its connection alone. Else that all who campaign
-// lead or leave, without a fault, a renewal or a new wish.
+// explore also looks whether a goal can be reached from everywhere: that the observer knows who leads, by its own and its
+// connection's steps alone; else that all who campaign lead or leave, without a fault, a renewal or a new wish.
 func (m electing) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	explored := model.Model[state]{

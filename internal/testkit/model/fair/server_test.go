@@ -8,9 +8,8 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// keys are what a fair lock is at the server, with time in ticks: the server half of the model. Its
-// methods say in Go what the scripts say in Lua; TestFairModelIsLikeTheScripts runs both side by
-// side. Redisson's waiters are left out, and so are counts: an owner here holds once.
+// keys are what a fair lock is at the server, in ticks; TestFairModelIsLikeTheScripts runs them beside the scripts. Redisson's
+// waiters are left out, and so are counts: an owner here holds once.
 type keys struct {
 	line.Store
 	owner uint8 // field of the hash, 0: no hash

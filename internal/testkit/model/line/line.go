@@ -157,9 +157,8 @@ type whole interface {
 	end(who int, what string, quiet bool)
 }
 
-// steps takes all steps that are possible in a state. A request that is slow is one that is sent later. What
-// is late all the same was sent before its sender went on without it. Answers that make a difference to trust
-// travel on their own; so do messages.
+// steps takes all steps possible in a state. A slow request is sent later; a late one was sent before its sender went on
+// without it. Answers that make a difference to trust travel on their own; so do messages.
 func (l *Line) steps() {
 	for w := range l.Waiters {
 		if l.awake(l.Home[w]) {

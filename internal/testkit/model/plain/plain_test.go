@@ -156,9 +156,8 @@ func (m *lock) start() state {
 	return s
 }
 
-// explore also looks whether the lock can become free from everywhere: by messages that arrive or are lost, answers that come,
-// unlocks and time, without a fault, a renewal or a new wish. Since no time to live is longer than the longest lease, and
-// nothing lengthens one then but the few messages still under way, that is bounded by a lease.
+// explore also looks whether the lock can become free from everywhere, by arrivals, losses, answers, unlocks and time, without
+// a fault, a renewal or a new wish. The longest lease bounds that, with the few messages that still lengthen it.
 func (m lock) explore(off model.Defence, only error) (model.Report, error) {
 	m.off, m.only = off, only
 	m.clients, m.frail, m.messages = cmp.Or(m.clients, 2), cmp.Or(m.frail, 1), cmp.Or(m.messages, 1)

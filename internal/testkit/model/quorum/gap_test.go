@@ -21,9 +21,8 @@ type gapAt struct {
 
 func (g *gapAt) gapped() bool { return g.from != 0 || g.until != 0 }
 
-// heardAll is a second renewal after a visit. The first one is confirmed by the majority that
-// answers first, and who is not heard counts as before. No time passes in these scenarios until the
-// others have answered, so the second one knows what they said.
+// heardAll is a second renewal after a visit. The majority that answers first confirms the first renewal, and others count as
+// before. Time stands still in these scenarios until all have answered, so the second knows what they said.
 const heardAll = 3
 
 // watched reports whether a client has a watchdog.
@@ -205,9 +204,8 @@ func (m *voting) gapTick(s *state, c int) {
 	}
 }
 
-// forgetsKeys are keys that go while the process of a master stays and A holds the lock: the hash is deleted, or the clock is
-// set forward and it expires, which is the same; or all keys are deleted. While A's first vote is still under way to the master
-// the latter is not protected: see TestVoteModelNotProtected.
+// forgetsKeys are keys that go while a master's process stays and A has the lock: the hash is deleted or, the same, expires as
+// the clock is set forward; or all go, unprotected while A's first vote is under way: see TestVoteModelNotProtected.
 func (m *voting) forgetsKeys(s state, i int, out *steps) {
 	if s.candidates[0].mode != holding || !model.Spend(&s.forgets) {
 		return
@@ -223,9 +221,8 @@ func (m *voting) forgetsKeys(s state, i int, out *steps) {
 	}
 }
 
-// What a client makes of masters that were started less than a lease ago. The strict rule is that they do not count. The one
-// that the library has lets a set of masters vote that were started together, so that nobody has to wait for a lease when they
-// are new: see master.Run.Doubt, and young and contested of its elections.
+// What a client makes of masters younger than a lease. By the strict rule they do not count. By the library's, masters that
+// were started together may vote, so that nobody waits for a lease: see master.Run.Doubt, and young and contested.
 
 // look is what a client knows once it has asked for the master's process.
 func (b *ballot) look() {

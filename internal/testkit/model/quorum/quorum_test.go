@@ -59,9 +59,8 @@ func (m *voting) start() state {
 	return s
 }
 
-// explore also looks whether the lock becomes free, and nothing is left, if nobody wants it any more;
-// in a scenario that serves, whether it can be had from everywhere instead. Neither needs a fault.
-// Whoever wants the lock may have to ask again, so that is quiet where it is to be had.
+// explore also looks whether the lock becomes free, with nothing left, once nobody wants it; in a scenario that serves, whether
+// it can be had from everywhere, where asking again is quiet. Neither needs a fault.
 func (m voting) explore(off model.Defence, only error) (model.Report, error) {
 	m.off |= off
 	m.only = only

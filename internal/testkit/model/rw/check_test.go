@@ -299,8 +299,7 @@ func (m *rwlock) start() state {
 	return s
 }
 
-// explore also looks whether everybody who waits can be granted the lock from everywhere, and all can come to rest: by answers
-// and messages, attempts, unlocks and time, without a fault, a renewal or a new wish.
+// explore also looks whether all waiters can be granted and all can rest from everywhere, without faults, renewals, new wishes.
 func (m rwlock) explore(off model.Defence, only error) (model.Report, error) {
 	m = bounded(m)
 	m.off, m.only = off, only

@@ -157,9 +157,8 @@ func (m *rwlock) renewals(s state, c int, side uint8, out *steps) {
 	}
 }
 
-// next takes every step that can be taken in s. A request that is slow is one that is sent later. What is late
-// all the same was sent before its sender went on without it. Answers that make a difference to trust travel
-// on their own. A message that wakes is there until its client asks, because what it tells is older than that.
+// next takes every step possible in s. A slow request is sent later; a late one was sent before its sender went on without it.
+// Answers that make a difference to trust travel alone. A message that wakes, being older, waits until its client asks.
 func (m *rwlock) next(s state, out *steps) {
 	for c := range m.clients {
 		if s.clients[c].dead {
