@@ -292,7 +292,7 @@ func InTurn(tb testing.TB, inside func(h *holdfast.Hold), calls ...*Pending) {
 
 // Refused demands that somebody else has what is asked for, and returns what the caller is told.
 func Refused(ctx context.Context, tb testing.TB, acquire Acquire, opts ...holdfast.Option) error {
-	_, err := acquire(ctx, opts...)
+	err := Err(acquire(ctx, opts...))
 	require.ErrorIs(tb, err, holdfast.ErrNotAcquired)
 	return err
 }

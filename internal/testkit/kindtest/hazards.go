@@ -410,10 +410,8 @@ func outage(s *subject) error {
 		require.ErrorContains(s, err, syscall.ECONNREFUSED.Error(), what)
 	}
 	<-ended.Done()
-	_, err := l.Lock(ended) // before anything was asked
-	require.ErrorIs(s, err, context.DeadlineExceeded)
-	require.NotErrorIs(s, err, holdfast.ErrUnavailable)
-	require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+	err := Err(l.Lock(ended)) // before anything was asked
+	Tells(s, err, context.DeadlineExceeded, Not(holdfast.ErrUnavailable), Not(holdfast.ErrNotAcquired))
 	return nil
 }
 

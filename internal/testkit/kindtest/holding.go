@@ -144,10 +144,8 @@ func newOwner(s *subject) {
 		"WithOwner":             holdfast.WithOwner(s.Context()),
 		"WithOwner in the hold": holdfast.WithOwner(h.Context()),
 	} {
-		_, err := l.TryLock(ctx)
-		require.ErrorIs(s, err, holdfast.ErrNotAcquired, what)
-		_, err = l.Lock(ctx, holdfast.Wait(0))
-		require.ErrorIs(s, err, holdfast.ErrNotAcquired, what)
+		require.ErrorIs(s, Err(l.TryLock(ctx)), holdfast.ErrNotAcquired, what)
+		require.ErrorIs(s, Err(l.Lock(ctx, holdfast.Wait(0))), holdfast.ErrNotAcquired, what)
 	}
 	s.held(c, h, 1)
 	s.unlock(h)
@@ -380,10 +378,8 @@ func holdAtLeast(s *subject) {
 		require.Equal(s, h.Token(), state.Token)
 		_ = Refused(s.Context(), s, l.TryLock)
 		_ = Refused(s.Context(), s, s.locker().TryLock)
-		_, err := l.TryLock(h.Context())
-		require.ErrorIs(s, err, holdfast.ErrReleased, "its context has ended")
-		require.NotErrorIs(s, err, holdfast.ErrUnavailable)
-		require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+		err := Err(l.TryLock(h.Context())) // whose context has ended
+		Tells(s, err, holdfast.ErrReleased, Not(holdfast.ErrUnavailable), Not(holdfast.ErrNotAcquired))
 		if c.Force != nil {
 			there, err := s.client().Force(s.Context(), s.name)
 			require.NoError(s, err)

@@ -283,8 +283,7 @@ func observed(s *subject) {
 
 	n := len(calls)
 	theirs := s.lock(s.Context(), other)
-	_, err := mine.TryLock(s.Context())
-	require.Error(s, err)
+	require.Error(s, Err(mine.TryLock(s.Context())))
 	calls = s.told(&w)[n:]
 	require.Len(s, calls, 1)
 	require.True(s, calls[0].Wait.Once)
