@@ -279,8 +279,7 @@ func (p *Proxy) Silence(on bool) { p.change(func(o *outage) { o.all = on }) }
 // for new connections and for those that lost no request. The others lose all further requests until they are closed.
 func (p *Proxy) LoseRequests(on bool) { p.change(func(o *outage) { o.requests = on }) }
 
-// LoseReplies makes replies and pub/sub messages vanish while it is on; the server gets and runs the requests. It ends for new
-// connections and for those that lost no reply. The others lose all further replies until they are closed.
+// LoseReplies makes replies and pub/sub messages vanish while it is on, not requests. It ends as [Proxy.LoseRequests] does.
 func (p *Proxy) LoseReplies(on bool) { p.change(func(o *outage) { o.replies = on }) }
 
 // Lost reports whether a pub/sub message that contains this text did not pass.

@@ -368,10 +368,8 @@ func (s Servers) client(t *testing.T, opts *holdfast.Options, rdbs []*redis.Clie
 		clients = append(clients, c)
 	}
 	c := Client{
-		ID: clients[0].ID(), // to which all holds belong
-		New: func(name string, opts ...holdfast.Option) holdfast.Locker {
-			return s.New(clients, name, opts...)
-		},
+		ID:    clients[0].ID(), // to which all holds belong
+		New:   func(name string, opts ...holdfast.Option) holdfast.Locker { return s.New(clients, name, opts...) },
 		State: func(ctx context.Context, name string) (holdfast.State, error) { return s.State(ctx, clients, name) },
 		Close: func(ctx context.Context) (err error) {
 			for _, c := range clients {

@@ -167,9 +167,7 @@ func TestContextLooks(t *testing.T) {
 				t.Error("lives")
 			}
 		},
-		"Cause": func(t *testing.T, ctx context.Context) {
-			require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost)
-		},
+		"Cause": func(t *testing.T, ctx context.Context) { require.ErrorIs(t, context.Cause(ctx), holdfast.ErrLost) },
 		"derived": func(t *testing.T, ctx context.Context) {
 			ctx, cancel := context.WithTimeout(ctx, time.Hour)
 			defer cancel()

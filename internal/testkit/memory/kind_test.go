@@ -49,10 +49,8 @@ func TestKind(t *testing.T) {
 			}
 		},
 		Waiters: func(_ *testing.T, name string) int { return srv.Waiters(name) },
-		Lose: func(_ *testing.T, name string) {
-			srv.Give(name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", time.Hour)
-		},
-		Sent: func(*testing.T) int64 { return srv.Asked() },
+		Lose:    func(_ *testing.T, name string) { srv.Give(name, "110cc421-94e6-4f2e-9a4b-2f6b5d8a7c11:47", time.Hour) },
+		Sent:    func(*testing.T) int64 { return srv.Asked() },
 	})
 }
 

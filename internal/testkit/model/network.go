@@ -114,11 +114,17 @@ const Aged = 1
 // Full says that the bounds have no room for what a step leaves behind. The step is not taken.
 type Full bool
 
-// Cut counts a message for which there is no room.
-func (f Full) Cut(count *int) {
-	if !f {
+// Cut counts a message that was not put into a network, for there is no room.
+func (f Full) Cut(put bool, count *int) {
+	if !put && !bool(f) {
 		*count++
 	}
+}
+
+// Need is Cut of a message without which the step is not taken.
+func (f *Full) Need(put bool, count *int) {
+	f.Cut(put, count)
+	*f = *f || Full(!put)
 }
 
 // Link is where a client's messages arrive.

@@ -170,11 +170,8 @@ func (c *Cluster) Addrs() []string { return addrs(c.Nodes) }
 // s would leave it blind to a dead master for that long). change may alter the options before use.
 func (c *Cluster) Client(tb testing.TB, change ...func(*redis.ClusterOptions)) *redis.ClusterClient {
 	o := &redis.ClusterOptions{
-		Addrs:                      c.Addrs(),
-		DialerRetries:              1,
-		DisableIdentity:            true,
-		ClusterStateReloadInterval: 500 * time.Millisecond,
-		MaintNotificationsConfig:   noMaintNotifications(),
+		Addrs: c.Addrs(), DialerRetries: 1, DisableIdentity: true,
+		ClusterStateReloadInterval: 500 * time.Millisecond, MaintNotificationsConfig: noMaintNotifications(),
 	}
 	for _, f := range change {
 		f(o)
@@ -194,17 +191,11 @@ func (c *Cluster) Master(tb testing.TB, key string) *Server {
 func (c *Cluster) Masters(tb testing.TB) []*Server {
 	tb.Helper()
 	for _, s := range c.Nodes {
-		m, err := c.shards(s)
-		if err != nil {
-			continue
+		if m, err := c.shards(s); err == nil {
+			return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Server) bool {
+				return !slices.ContainsFunc(m, func(r slotRange) bool { return r.nodes[0] == n })
+			})
 		}
-		var masters []*Server
-		for _, n := range c.Nodes {
-			if slices.ContainsFunc(m, func(r slotRange) bool { return r.nodes[0] == n }) {
-				masters = append(masters, n)
-			}
-		}
-		return masters
 	}
 	tb.Fatal("no node of the cluster answers")
 	return nil

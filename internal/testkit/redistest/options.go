@@ -217,9 +217,7 @@ type Certs struct {
 // NewCerts makes an authority and its certificates, valid for 127.0.0.1 and for an hour from now.
 func NewCerts(tb testing.TB) *Certs {
 	c := &Certs{roots: x509.NewCertPool(), dir: tb.TempDir()}
-	fail := func(err error) {
-		require.NoError(tb, err, "certificates")
-	}
+	fail := func(err error) { require.NoError(tb, err, "certificates") }
 	authority, caKey, err := issue("authority", nil, nil)
 	fail(err)
 	server, serverKey, err := issue("server", authority, caKey)

@@ -115,10 +115,8 @@ func (m slotMap) master(slot int64) *Server {
 }
 
 func (m slotMap) nodes(slot int64) []*Server {
-	for _, r := range m {
-		if slot >= r.from && slot <= r.to {
-			return r.nodes
-		}
+	if i := slices.IndexFunc(m, func(r slotRange) bool { return slot >= r.from && slot <= r.to }); i >= 0 {
+		return m[i].nodes
 	}
 	return nil
 }
@@ -187,8 +185,7 @@ func (c *Cluster) Failover(tb testing.TB, key string) (promoted *Server) {
 	return promoted
 }
 
-// Switch makes a replica of the key's shard its master in agreement with the old one (CLUSTER FAILOVER), which loses nothing,
-// and returns when all nodes know. The old master is its replica then.
+// Switch swaps the master of the key's shard with a replica (CLUSTER FAILOVER), without loss, and returns when all nodes know.
 func (c *Cluster) Switch(tb testing.TB, key string) (promoted *Server) {
 	tb.Helper()
 	old := c.Master(tb, key)

@@ -204,8 +204,7 @@ func (s *Server) mine(op string) testing.TB {
 	return s.tb
 }
 
-// Pause stops the server (SIGSTOP) and returns when it has stopped. Connections stay open and are not answered; what is sent
-// meanwhile runs after [Server.Resume]. A server still paused when the test ends is killed as usual.
+// Pause stops the server (SIGSTOP) and returns when it has. Connections stay open; what is sent runs after [Server.Resume].
 func (s *Server) Pause() {
 	tb := s.mine("Pause")
 	require.NoError(tb, s.proc.signal(Halt), "pause")

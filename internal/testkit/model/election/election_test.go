@@ -1,6 +1,7 @@
 package election
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
@@ -218,12 +219,10 @@ func (m *electing) next(s state, out *steps) {
 
 // settle drops what no later step depends on: a leader's greatest token, where all that begin from here have greater ones.
 func (m *electing) settle(s *state) bool {
-	for c := range s.c {
-		if cd := &s.c[c]; m.off.Has(newToken) || cd.mode == announcing && cd.token <= s.top {
-			return true
-		}
+	uses := func(cd candidate) bool { return cd.mode == announcing && cd.token <= s.top }
+	if !m.off.Has(newToken) && !slices.ContainsFunc(s.c[:], uses) {
+		s.top = 0
 	}
-	s.top = 0
 	return true
 }
 

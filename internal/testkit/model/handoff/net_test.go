@@ -225,17 +225,14 @@ func (m *hand) fails(s state, c int, out *steps) {
 // abandon leaves a request to the network: it may arrive at any time from here on, or never; without room for it, never.
 func (m *hand) abandon(s *state, h command) {
 	given := func(r message) bool { return r.kind != undoer }
-	if h.at == server.Sent && (model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], h.message())) {
-		s.full.Cut(&m.cut)
+	if h.at == server.Sent {
+		s.full.Cut(model.Count(s.net[:], given) < m.messages && model.Put(s.net[:], h.message()), &m.cut)
 	}
 }
 
 // undo releases in the background, from that step on.
 func (m *hand) undo(s *state, owner, step uint8) {
-	if !model.Put(s.net[:], message{kind: undoer, owner: owner, step: step}) {
-		s.full.Cut(&m.cut)
-		s.full = true
-	}
+	s.full.Need(model.Put(s.net[:], message{kind: undoer, owner: owner, step: step}), &m.cut)
 }
 
 // crash ends a process; what it wanted next it wants in its next life.

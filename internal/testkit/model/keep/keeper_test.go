@@ -274,9 +274,7 @@ func (m *keeping) renewal(s state, out *steps) {
 func (m *keeping) waiter(s state, out *steps) {
 	b := &s.b
 	n := s
-	ask := func(mode uint8) {
-		n.b.mode, n.b.at = mode, server.None
-	}
+	ask := func(mode uint8) { n.b.mode, n.b.at = mode, server.None }
 	switch b.mode {
 	case away:
 		if b.wishes > 0 {

@@ -71,18 +71,11 @@ func (m *lock) abandon(s *state, c int, op call) {
 func (m *lock) keep(s *state, r message) {
 	r.again = r.again && r.kind == acquire
 	given := func(r message) bool { return !r.background() }
-	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r) {
-		s.full.Cut(&m.cut)
-	}
+	s.full.Cut(model.Count(s.net[:], given) < m.messages && model.Put(s.net[:], r), &m.cut)
 }
 
 // work does something in the background. It has room of its own, else a message that is late would keep time from passing.
-func (m *lock) work(s *state, r message) {
-	if !model.Put(s.net[:], r) {
-		s.full.Cut(&m.cut)
-		s.full = true
-	}
-}
+func (m *lock) work(s *state, r message) { s.full.Need(model.Put(s.net[:], r), &m.cut) }
 
 // network is what happens to messages that no caller waits for.
 func (m *lock) network(s state, out *steps) {

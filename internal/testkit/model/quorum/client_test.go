@@ -59,8 +59,7 @@ func (m *voting) stand(s *state, c int) {
 	gen := uint8(0)
 	for !m.off.Has(freshBallot) && s.used(ownerID(c, gen)) {
 		if gen++; gen == gens {
-			s.full.Cut(&m.cut)
-			s.full = true
+			s.full.Need(false, &m.cut)
 			return
 		}
 	}

@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 )
@@ -131,12 +133,16 @@ func (m *voting) overtaken(s *state, c int, leaveOut, final bool) bool {
 }
 
 // owned is at how many masters one other owner holds the lock, the one who has most.
-func (m *voting) owned(s *state, c int) (most int) {
+func (m *voting) owned(s *state, c int) int {
+	return m.most(s, c, func(a, b *ballot) bool { return a.marks.has(no) && b.marks.has(no) && a.holds == b.holds })
+}
+
+// most is how many masters are alike for a client, of those who are most.
+func (m *voting) most(s *state, c int, alike func(a, b *ballot) bool) (most int) {
 	for i := range m.voters {
 		n := 0
 		for j := range m.voters {
-			a, b := &s.voters[i].ballots[c], &s.voters[j].ballots[c]
-			if a.marks.has(no) && b.marks.has(no) && a.holds == b.holds {
+			if alike(&s.voters[i].ballots[c], &s.voters[j].ballots[c]) {
 				n++
 			}
 		}
@@ -158,14 +164,9 @@ func (m *voting) settled(s *state) bool {
 
 // busy reports whether requests are under way that no time passes for.
 func (m *voting) busy(s *state) bool {
-	for i := range m.voters {
-		for c := range s.candidates {
-			if s.voters[i].ballots[c].op != server.None && (c == 0 || !m.dawdles) {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.voters[:m.voters], func(v voter) bool {
+		return v.ballots[0].op != server.None || v.ballots[1].op != server.None && !m.dawdles
+	})
 }
 
 // gapTick makes all moments older by a tick, and forgets gaps that are over and were before all that may still be a gap.
@@ -242,12 +243,8 @@ func (m *voting) believes(s *state, v *voter, c int) bool {
 	if !m.weak || v.ballots[c].knows != met {
 		return false
 	}
-	for i := range m.voters {
-		if o := &s.voters[i]; o.ballots[c].knows != stranger && o.age > v.age {
-			return m.off.Has(together)
-		}
-	}
-	return true
+	older := func(o voter) bool { return o.ballots[c].knows != stranger && o.age > v.age }
+	return m.off.Has(together) || !slices.ContainsFunc(s.voters[:m.voters], older)
 }
 
 // judge takes back a belief in a master held for want of an older one. For masters known before this election it is settled.
@@ -264,27 +261,15 @@ func (m *voting) judge(s *state, c int) {
 
 // young reports whether there are votes that count only because all masters are young.
 func (m *voting) young(s *state, c int) bool {
-	for i := range m.voters {
-		v := &s.voters[i]
-		if b := &v.ballots[c]; b.marks.has(yes|counts) && v.age < m.lease {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.voters[:m.voters], func(v voter) bool {
+		return v.ballots[c].marks.has(yes|counts) && v.age < m.lease
+	})
 }
 
 // contested reports whether another owner would have a majority with the vote of one more master, which may have forgotten it.
 // (In the library it has not if it knows the very token of that owner. The model makes no such exception.)
 func (m *voting) contested(s *state, c int) bool {
-	most, answered := 0, m.count(s, c, yes)+m.count(s, c, no)
-	for i := range m.voters {
-		n := 0
-		for j := range m.voters {
-			if h := s.voters[i].ballots[c].holds; h != 0 && s.voters[j].ballots[c].holds == h {
-				n++
-			}
-		}
-		most = max(most, n)
-	}
+	answered := m.count(s, c, yes) + m.count(s, c, no)
+	most := m.most(s, c, func(a, b *ballot) bool { return a.holds != 0 && a.holds == b.holds })
 	return (most > 0 || !m.off.Has(silence)) && most+1+m.voters-answered >= m.need()
 }

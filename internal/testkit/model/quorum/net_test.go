@@ -1,6 +1,8 @@
 package quorum
 
 import (
+	"slices"
+
 	"github.com/holdfast-go/holdfast/internal/testkit/model"
 	"github.com/holdfast-go/holdfast/internal/testkit/model/server"
 	"github.com/holdfast-go/holdfast/lua"
@@ -76,12 +78,10 @@ func (m *voting) released(s *state, c, i int) {
 
 // left makes a client idle when nothing of its ballot is under way.
 func (m *voting) left(s *state, c int) {
-	for i := range m.voters {
-		if s.voters[i].ballots[c].op != server.None {
-			return
-		}
+	under := func(v voter) bool { return v.ballots[c].op != server.None }
+	if !slices.ContainsFunc(s.voters[:m.voters], under) {
+		s.candidates[c] = candidate{}
 	}
-	s.candidates[c] = candidate{}
 }
 
 // undoAt begins to release in the background, unless something does the same, and later.
@@ -89,9 +89,8 @@ func (m *voting) undoAt(s *state, i int, id uint8, why model.Defence) {
 	net := s.voters[i].net[:]
 	l := letter{kind: undoer, id: id, step: 1}
 	same := func(o letter) bool { return o.kind == undoer && o.id == id && o.step <= l.step }
-	if !m.off.Has(why) && model.Count(net, same) == 0 && !model.Put(net, l) {
-		s.full.Cut(&m.cut)
-		s.full = true
+	if !m.off.Has(why) && model.Count(net, same) == 0 {
+		s.full.Need(model.Put(net, l), &m.cut)
 	}
 }
 
@@ -103,9 +102,7 @@ func (m *voting) abandon(s *state, c, i int, unheard bool) {
 		if unheard && b.op == acquire {
 			l.step |= unheardVote
 		}
-		if m.stragglers(s) >= m.letters || !model.Put(s.voters[i].net[:], l) {
-			s.full.Cut(&m.cut) // it is lost
-		}
+		s.full.Cut(m.stragglers(s) < m.letters && model.Put(s.voters[i].net[:], l), &m.cut) // else it is lost
 	}
 	b.op, b.at, b.token, b.last, b.since = server.None, server.None, 0, 0, 0
 	b.marks &^= regrant

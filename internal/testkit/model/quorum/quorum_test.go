@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"cmp"
+	"slices"
 	"testing"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
@@ -212,12 +213,8 @@ func (v *voter) cared(s *state) bool {
 
 // free is that nobody has the lock or wants it, and nothing is under way.
 func (m *voting) free(s *state) bool {
-	for i := range m.voters {
-		if v := &s.voters[i]; v.Owner != 0 || v.net[0] != (letter{}) {
-			return false
-		}
-	}
-	return s.candidates[0].mode == idle && s.candidates[1].mode == idle
+	busy := slices.ContainsFunc(s.voters[:m.voters], func(v voter) bool { return v.Owner != 0 || v.net[0] != (letter{}) })
+	return !busy && s.candidates[0].mode == idle && s.candidates[1].mode == idle
 }
 
 // taken is that somebody has it.

@@ -163,13 +163,8 @@ func ownerID(c int, gen uint8) uint8 { return uint8(c)*gens + gen + 1 } //nolint
 
 // used reports whether anything has that owner's name.
 func (s *state) used(id uint8) bool {
-	for i := range s.voters {
-		v := &s.voters[i]
-		if v.Owner == id || slices.ContainsFunc(v.net[:], func(l letter) bool { return l.id == id }) {
-			return true
-		}
-	}
-	return false
+	its := func(l letter) bool { return l.id == id }
+	return slices.ContainsFunc(s.voters[:], func(v voter) bool { return v.Owner == id || slices.ContainsFunc(v.net[:], its) })
 }
 
 func (b *ballot) order(o *ballot) int {

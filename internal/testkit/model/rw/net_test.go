@@ -86,18 +86,11 @@ func (m *rwlock) keep(s *state, r message) {
 		r.again = false // of which the script knows nothing
 	}
 	given := func(r message) bool { return !r.background() }
-	if model.Count(s.net[:], given) >= m.messages || !model.Put(s.net[:], r) {
-		s.full.Cut(&m.cut)
-	}
+	s.full.Cut(model.Count(s.net[:], given) < m.messages && model.Put(s.net[:], r), &m.cut)
 }
 
 // work does something in the background.
-func (m *rwlock) work(s *state, r message) {
-	if !model.Put(s.net[:], r) {
-		s.full.Cut(&m.cut)
-		s.full = true
-	}
-}
+func (m *rwlock) work(s *state, r message) { s.full.Need(model.Put(s.net[:], r), &m.cut) }
 
 // network is what happens to messages that no caller waits for.
 func (m *rwlock) network(s state, out *steps) {
