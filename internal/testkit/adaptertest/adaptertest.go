@@ -1,7 +1,5 @@
-// Package adaptertest is what the tests of all adapters share: participants on a real server, the
-// loss of a lock behind its holder's back, and a section that notices when two are in it.
-//
-// Not here: the libraries. Each adapter's tests run its own for real.
+// Package adaptertest is what the tests of all adapters share: participants on a real server, the loss of a lock behind its
+// holder's back, and a section that notices when two are in it. Each adapter's tests run its own library for real.
 package adaptertest
 
 import (

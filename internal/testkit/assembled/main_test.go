@@ -71,7 +71,6 @@ func TestDiff(t *testing.T) {
 	require.Empty(t, r.prints("HEAD"), "nothing has changed")
 	r.write("part/shared.lua", "-- shared: another header\nlocal x = 1\n")
 	require.Empty(t, r.prints("HEAD"), "no server gets the header of a part")
-
 	r.write("part/shared.lua", "-- shared: a header\nlocal x = 2\n")
 	diff := r.prints("HEAD")
 	require.Equal(t, []string{"one", "two"}, compared(diff))

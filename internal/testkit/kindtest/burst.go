@@ -296,8 +296,7 @@ func (b *burst) call(l holdfast.Locker, rng *rand.Rand) error {
 			_ = b.kind.direct[0].Ping(b.Context())
 		}
 		return b.bears(h.Unlock(b.Context()))
-	case errors.Is(err, holdfast.ErrUnavailable),
-		b.full && errors.Is(err, context.Canceled): // it had no answer either
+	case errors.Is(err, holdfast.ErrUnavailable), b.full && errors.Is(err, context.Canceled): // it had no answer either
 		b.outages.Add(1)
 	case !errors.Is(err, holdfast.ErrNotAcquired) && b.bears(err) != nil && (ctx.Err() == nil ||
 		!errors.Is(err, context.Canceled)):

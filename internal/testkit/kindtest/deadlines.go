@@ -100,12 +100,10 @@ type bounded struct {
 
 func (s *subject) bounded() []bounded {
 	lock := func(ctx context.Context, l holdfast.Locker, opts ...holdfast.Option) error {
-		_, err := l.Lock(ctx, opts...)
-		return err
+		return Err(l.Lock(ctx, opts...))
 	}
 	try := func(ctx context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {
-		_, err := l.TryLock(ctx)
-		return err
+		return Err(l.TryLock(ctx))
 	}
 	return []bounded{
 		{"lock, by its context", false, false, false, func(ctx context.Context, l holdfast.Locker, _, _ *holdfast.Hold) error {

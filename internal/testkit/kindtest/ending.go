@@ -98,12 +98,10 @@ func underEndedHold(s *subject) {
 	h := s.lock(s.Context(), a.New(s.name))
 	s.unlock(h)
 	refused := func(c Client) {
-		_, lock := c.New(s.name).Lock(h.Context())
-		_, try := c.New(s.name).TryLock(h.Context())
-		for _, err := range []error{lock, try} {
-			require.ErrorIs(s, err, holdfast.ErrReleased)
-			require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
-			require.ErrorContains(s, err, "the hold of "+s.kind.Name+` "`+s.name+`", under whose context it was called, has ended`)
+		ended := "the hold of " + s.kind.Name + ` "` + s.name + `", under whose context it was called, has ended`
+		l := c.New(s.name)
+		for _, err := range []error{Err(l.Lock(h.Context())), Err(l.TryLock(h.Context()))} {
+			Tells(s, err, holdfast.ErrReleased, Not(holdfast.ErrNotAcquired), ended)
 		}
 	}
 	refused(a)
@@ -233,10 +231,8 @@ func closed(s *subject) {
 	s.unlock(s.lock(s.Context(), l))
 	require.NoError(s, a.Close(s.Context()))
 	before := s.kind.Sent(s.T)
-	_, lock := l.Lock(s.Context())
-	_, try := a.New(s.name).TryLock(s.Context())
-	_, state := a.State(s.Context(), s.name)
-	for _, err := range []error{lock, try, state} {
+	ctx := s.Context()
+	for _, err := range []error{Err(l.Lock(ctx)), Err(a.New(s.name).TryLock(ctx)), Err(a.State(ctx, s.name))} {
 		require.ErrorIs(s, err, holdfast.ErrClosed)
 	}
 	require.Equal(s, before, s.kind.Sent(s.T), "nothing is sent")
@@ -246,13 +242,9 @@ func closed(s *subject) {
 func badInput(s *subject) {
 	c := s.client()
 	before := s.kind.Sent(s.T)
-	good := func(opts ...holdfast.Option) error {
-		_, err := c.New(s.name).Lock(s.Context(), opts...)
-		return err
-	}
+	good := func(opts ...holdfast.Option) error { return Err(c.New(s.name).Lock(s.Context(), opts...)) }
 	named := func(name string, opts ...holdfast.Option) error {
-		_, err := c.New(name, opts...).TryLock(s.Context())
-		return err
+		return Err(c.New(name, opts...).TryLock(s.Context()))
 	}
 	var none context.Context
 	endless := "use at most 2562047h47m16.853775807s,"
@@ -260,9 +252,6 @@ func badInput(s *subject) {
 		endless = "HoldAtLeast is " // which it refuses altogether
 	}
 	long := strings.Repeat("x", 1025)
-	_, lock := c.New(s.name).Lock(none)
-	_, try := c.New(s.name).TryLock(none)
-	_, state := c.State(none, s.name)
 	for what, bad := range map[string]struct {
 		err    error
 		remedy string
@@ -287,9 +276,9 @@ func badInput(s *subject) {
 		"lowest least":   {good(holdfast.HoldAtLeast(math.MinInt64)), "HoldAtLeast is -2562047h"},
 		"endless least":  {good(holdfast.HoldAtLeast(math.MaxInt64)), endless},
 		"nil option":     {good(holdfast.NoRenewal(), nil), "option 2 is nil; leave it out"},
-		"nil context":    {lock, "ctx is nil; use context.Background()"},
-		"nil in TryLock": {try, "ctx is nil; use context.Background()"},
-		"nil in State":   {state, "ctx is nil; use context.Background()"},
+		"nil context":    {Err(c.New(s.name).Lock(none)), "ctx is nil; use context.Background()"},
+		"nil in TryLock": {Err(c.New(s.name).TryLock(none)), "ctx is nil; use context.Background()"},
+		"nil in State":   {Err(c.State(none, s.name)), "ctx is nil; use context.Background()"},
 		"nil function":   {holdfast.Do(s.Context(), c.New(s.name), nil), "fn is nil; pass the function"},
 	} {
 		require.ErrorIs(s, bad.err, holdfast.ErrInvalid, what)

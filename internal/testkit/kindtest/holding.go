@@ -31,7 +31,6 @@ func aGrant(s *subject) {
 	state := s.state(c)
 	require.Positive(s, state.Remaining)
 	require.LessOrEqual(s, state.Remaining, holdfast.DefaultLease)
-
 	s.unlock(h)
 	require.ErrorIs(s, context.Cause(h.Context()), holdfast.ErrReleased)
 	require.Zero(s, h.Deadline())
@@ -98,7 +97,6 @@ func reentry(s *subject) {
 		require.Equal(s, outer.Token(), h.Token())
 	}
 	s.held(c, outer, 3)
-
 	s.unlock(tried)
 	s.unlock(inner)
 	require.ErrorIs(s, context.Cause(inner.Context()), holdfast.ErrReleased)
@@ -122,8 +120,7 @@ func hastyReentry(s *subject) {
 			s.unlock(again)
 			continue
 		}
-		require.ErrorIs(s, err, holdfast.ErrUnavailable)
-		require.NotErrorIs(s, err, holdfast.ErrNotAcquired)
+		Tells(s, err, holdfast.ErrUnavailable, Not(holdfast.ErrNotAcquired))
 	}
 	s.held(c, h, 1)
 	s.unlock(h)
@@ -209,8 +206,7 @@ func noRenewal(s *subject) {
 	deadline := h.Deadline()
 	why := Ended(s, h)
 	require.False(s, time.Now().Before(deadline), "not before its time")
-	require.ErrorIs(s, why, holdfast.ErrLost)
-	require.ErrorContains(s, why, "NoRenewal")
+	Tells(s, why, holdfast.ErrLost, "NoRenewal")
 	require.NotContains(s, why.Error(), "could not be renewed", "it was not to be")
 	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrLost)
 	s.eventually("the server's lease ends too", func() bool { return s.state(c).Owner == "" })
@@ -282,19 +278,12 @@ func endedWait(s *subject) {
 	ctx, cancel := context.WithCancelCause(s.Context())
 	waiting := s.waiting(ctx, l)
 	cancel(why)
-	err := waiting.Err()
-	require.ErrorIs(s, err, holdfast.ErrNotAcquired)
-	require.ErrorIs(s, err, why)
-
+	Tells(s, waiting.Err(), holdfast.ErrNotAcquired, why)
 	soon, end := context.WithTimeout(s.Context(), 20*time.Millisecond)
 	defer end()
-	_, err = l.Lock(soon)
-	require.ErrorIs(s, err, context.DeadlineExceeded)
-
-	_, err = l.Lock(ctx)
-	require.ErrorIs(s, err, why, "it had ended before the call")
-	_, err = l.TryLock(ctx)
-	require.ErrorIs(s, err, why)
+	require.ErrorIs(s, Err(l.Lock(soon)), context.DeadlineExceeded)
+	require.ErrorIs(s, Err(l.Lock(ctx)), why, "it had ended before the call")
+	require.ErrorIs(s, Err(l.TryLock(ctx)), why)
 	s.unlock(h)
 }
 

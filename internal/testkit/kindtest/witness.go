@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,10 +58,11 @@ func (l Lines) Write(p []byte) (int, error) {
 
 // Witness hears what a client tells an observer. Wrong are calls not answered once, and holds not ended once after a grant.
 type Witness struct {
+	scripts atomic.Int64
+
 	mu      sync.Mutex // guards the rest
 	calls   []*Call
 	wrong   []string
-	scripts int
 	renewed map[string]int // names of locks
 }
 
@@ -111,11 +113,7 @@ func (w *Witness) Observer() *holdfast.Observer {
 			}
 			w.renewed[e.Name]++
 		},
-		Sent: func(holdfast.ScriptEvent) {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			w.scripts++
-		},
+		Sent: func(holdfast.ScriptEvent) { w.scripts.Add(1) },
 		Dropped: func(n int) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -174,11 +172,7 @@ func (w *Witness) Calls() (all []Call) {
 }
 
 // Scripts is how many have been answered.
-func (w *Witness) Scripts() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.scripts
-}
+func (w *Witness) Scripts() int { return int(w.scripts.Load()) }
 
 // Renewals is how many attempts there were to renew a lock.
 func (w *Witness) Renewals(name string) int {

@@ -1,6 +1,5 @@
-// Package leak gives every package of the module the same TestMain: it fails when a test leaves a goroutine behind.
-//
-// It does not look for keys or connections; the tests that make them do that themselves.
+// Package leak gives every package of the module the same TestMain: it fails when a test leaves a goroutine behind. It does not
+// look for keys or connections; the tests that make them do that themselves.
 package leak
 
 import (

@@ -174,10 +174,7 @@ func (s *Server) Client(tb testing.TB, change ...func(*redis.Options)) *redis.Cl
 // NewClient is [Server.Client] for any address, such as that of a proxy.
 func NewClient(tb testing.TB, addr string, change ...func(*redis.Options)) *redis.Client {
 	o := &redis.Options{
-		Addr:                     addr,
-		DialerRetries:            1,
-		DisableIdentity:          true,
-		MaintNotificationsConfig: noMaintNotifications(),
+		Addr: addr, DialerRetries: 1, DisableIdentity: true, MaintNotificationsConfig: noMaintNotifications(),
 	}
 	for _, f := range change {
 		f(o)

@@ -199,7 +199,6 @@ func TestSentinelsReplaceThePrimary(t *testing.T) {
 		promoted := s.Failover(t)
 		require.Same(t, s.Nodes[1], promoted)
 		has(t, rdb, "k")
-
 		silent := StartSentinel(t, bin)
 		rdb = written(silent)
 		silent.ReplaceSilent()

@@ -194,10 +194,8 @@ func ForExamples(n int) (addrs []string) {
 	return addrs
 }
 
-// call sends one command on a connection of its own and returns the reply: string, int64, []any or nil.
-//
-// It is not a go-redis client because such a client says HELLO and more on each connection, which
-// would stand in the command counts that tests look at.
+// call sends one command on a connection of its own and returns the reply: string, int64, []any or nil. It is not a go-redis
+// client, as one says HELLO and more on each connection, which would stand in the command counts that tests look at.
 func call(addr string, args ...string) (any, error) { return callWithin(time.Second, addr, args...) }
 
 // callWithin is call with a limit of its own.

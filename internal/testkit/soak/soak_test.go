@@ -51,7 +51,6 @@ func TestSoak(t *testing.T) {
 	}
 	require.Equal(t, 1, s.failures)
 	require.Equal(t, map[string]int{example + ".TestFinds": 1, example + ".TestPasses": 1}, s.count)
-
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.True(t, tests[0].run(over, logs, 7).stopped)

@@ -54,7 +54,6 @@ func TestCompare(t *testing.T) {
 	require.Equal(t, 30, seen["count"]+seen["lost"])
 	require.Empty(t, unmet(seen, []string{"count", "lost"}))
 	require.Equal(t, []string{"never"}, unmet(seen, []string{"count", "never"}))
-
 	again, _ := compare(t, rdb, 7, size, begin, 0)
 	require.Equal(t, seen, again, "a seed is a history")
 	_, how = compare(t, rdb, 7, size, begin, 1)
