@@ -47,7 +47,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 
 // Ping reports whether Redis is reachable and whether this client may do what an rlock needs. It
-// takes a lock with the scripts of an rlock, gives it back, and deletes its token. The lock has a
+// takes a lock with the scripts of an rlock, renews it, gives it back, and deletes its token. The lock has a
 // name of its own, so nobody waits for it: the client's Prefix, "holdfast_ping:" and an owner of
 // this client. Meanwhile Ping subscribes to the lock's channel, as a waiter does, and waits until
 // the server has confirmed that. If Ping returns nil, it leaves no key behind; otherwise what it
@@ -58,13 +58,13 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 // it if a command was sent; [ErrClosed]; and otherwise the server's refusal with advice, as for a
 // wrong password or a missing permission. For a health check give ctx a deadline of a second or two.
 //
-// Ping tries the commands that lock and unlock an rlock, its three kinds of keys, publishing and
-// subscribing. It does not try to renew, to re-enter or to read the state, nor what other kinds of
+// Ping tries the commands that lock, renew and unlock an rlock, its three kinds of keys, publishing and
+// subscribing. It does not try to re-enter or to read the state, nor what other kinds of
 // lock and other options need; "holdfast doctor" does. A user of Redis who may lock only some names
-// needs a Prefix that makes the name of Ping's lock one of them, or the rule for holdfast_ping in
-// docs/security.md. In a cluster each call asks one master, mostly another one than the call before.
+// needs the rule for holdfast_ping in docs/security.md, unless the client's Prefix makes the name of
+// Ping's lock one of them. In a cluster each call asks one master, mostly another one than the call before.
 //
-// A call sends two scripts, a DEL and a SUBSCRIBE, and opens a connection for messages if the
+// A call sends three scripts, a DEL, a SUBSCRIBE and an UNSUBSCRIBE, and opens a connection for messages if the
 // client has none. Of a lock on several masters Ping each client: it works while a majority of them
 // returns nil.
 func (c *Client) Ping(ctx context.Context) error { return (*engine.Client)(c).Ping(ctx) }

@@ -47,7 +47,8 @@ func ExampleClient_Ping() {
 		ctx, cancel := context.WithTimeout(r.Context(), 2*time.Second)
 		defer cancel()
 		if err := client.Ping(ctx); err != nil {
-			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			slog.WarnContext(ctx, "not ready", "error", err) // it may name Redis's address and user
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
 		}
 	})
 

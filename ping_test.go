@@ -5,6 +5,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -78,6 +79,39 @@ func TestPingOfASilentServer(t *testing.T) {
 	}
 }
 
+// TestPingOfAServerThatStopsInTheMiddle: a caller whose context ends leaves, whichever command has no answer, and though go-redis
+// would wait for ever. A hook that panics there panics in the caller.
+func TestPingOfAServerThatStopsInTheMiddle(t *testing.T) {
+	t.Parallel()
+	for _, command := range []string{"evalsha", "del"} {
+		srv := redistest.Start(t)
+		rdb := srv.Client(t, func(o *redis.Options) { o.ReadTimeout = -1 })
+		var meet atomic.Pointer[func()]
+		rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+			if f := meet.Load(); f != nil && cmds[0].Name() == command {
+				(*f)()
+			}
+			return send()
+		}))
+		c := kindtest.NewClient(t, rdb, &holdfast.Options{RetryBudget: time.Hour})
+		require.NoError(t, c.Ping(t.Context()))
+		ctx, cancel := context.WithCancel(t.Context())
+		stops := func() { srv.Pause(); cancel() }
+		meet.Store(&stops)
+		told := make(chan error, 1)
+		go func() { told <- c.Ping(ctx) }()
+		err := kindtest.Receive(t, command+": it returns", told)
+		srv.Resume()
+		require.ErrorIs(t, err, context.Canceled, command)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, command)
+
+		panics := func() { panic("a hook") }
+		meet.Store(&panics)
+		require.PanicsWithValue(t, "a hook", func() { _ = c.Ping(t.Context()) }, command)
+		meet.Store(nil)
+	}
+}
+
 // TestPingOfAReplica: it grants nothing, so it is not fit for locks. The control is the master.
 func TestPingOfAReplica(t *testing.T) {
 	t.Parallel()
@@ -106,12 +140,13 @@ func TestPingPermissions(t *testing.T) {
 		{"", "wrong", "the server does not know this user with this password; check Username and Password in the options of go-redis"},
 		{"+evalsha", "secret", "this user lacks a permission; docs/security.md has the rule that it needs"},
 		{"+hset", "secret", "this user lacks a permission"},
+		{"+pttl", "secret", "this user lacks a permission"}, // a renewal's alone
 		{"~holdfast_ping:*", "secret", "this user lacks a permission"},
 		{"~redisson_lock_token:{holdfast_ping:*", "secret", "this user lacks a permission"},
 		{"~redisson_lock__channel:{holdfast_ping:*", "secret", "this user lacks a permission"},
-		{"&redisson_lock__channel:{holdfast_ping:*", "secret", "permit this user to publish on redisson_lock__channel:{holdfast_ping:"},
-		{"+publish", "secret", "permit this user to publish on redisson_lock__channel:{holdfast_ping:"},
-		{"+subscribe", "secret", "cannot listen for releases; permit this user to subscribe to redisson_lock__channel:{holdfast_ping:"},
+		{"&redisson_lock__channel:{holdfast_ping:*", "secret", "permit this user to publish on redisson_lock__channel:{holdfast_ping:*"},
+		{"+publish", "secret", "permit this user to publish on redisson_lock__channel:{holdfast_ping:*"},
+		{"+subscribe", "secret", "cannot listen for releases; permit this user to subscribe to redisson_lock__channel:{holdfast_ping:*"},
 	} {
 		less := strings.NewReplacer(c.without, "").Replace(rule)
 		if c.without == "" {

@@ -123,10 +123,12 @@ func TestLabelWithTheRule(t *testing.T) {
 		c, err := holdfast.New(as(t, srv, "less", rule), o)
 		require.NoError(t, err)
 		require.NoError(t, mustLock(t, rlock.New(c, names[0])).Unlock(ctx))
+		kindtest.Eventually(t, "control: the label is refused", func() bool {
+			return slices.ContainsFunc(refused(t, srv), func(object string) bool {
+				return strings.HasPrefix(object, "holdfast_client:{") || object == "key"
+			})
+		})
 		require.NoError(t, c.Close(ctx))
-		require.True(t, slices.ContainsFunc(refused(t, srv), func(object string) bool {
-			return strings.HasPrefix(object, "holdfast_client:{") || object == "key"
-		}), "control: the label was refused")
 		require.ErrorIs(t, srv.Client(t).Get(ctx, "holdfast_client:{"+c.ID()+"}").Err(), redis.Nil)
 	})
 }

@@ -3,10 +3,12 @@ package rlock_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/redis/go-redis/v9"
@@ -100,4 +102,30 @@ func TestDefaultLabel(t *testing.T) {
 	require.Equal(t, []string{"set", "del"}, slices.Compact(holder.list()), "one SET in 30 s")
 	require.Equal(t, []string{"get"}, other.list(), "it neither held nor waited")
 	require.Empty(t, silent.list())
+}
+
+// TestPanicAtALabel: a hook that panics at a command about labels ends neither the process nor a lock, and the client logs it.
+func TestPanicAtALabel(t *testing.T) {
+	t.Parallel()
+	rdb, name := redistest.Shared(t).Client(t), uniqueName(t)
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if slices.Contains([]string{"get", "set", "del"}, cmds[0].Name()) {
+			panic("at " + cmds[0].Name())
+		}
+		return send()
+	}))
+	var logged atomic.Int64
+	c, err := holdfast.New(rdb, &holdfast.Options{Logger: slog.New(handler{slog.DiscardHandler, func() { logged.Add(1) }})})
+	require.NoError(t, err)
+	other, _ := shared(t, nil)
+	h := lock(t, rlock.New(other, name))
+	eventually(t, "the other's label is asked for", func() bool {
+		refused(t.Context(), t, rlock.New(c, name).TryLock)
+		return logged.Load() > 0
+	})
+	unlock(t, h)
+	before := logged.Load()
+	unlock(t, lock(t, rlock.New(c, name)))
+	eventually(t, "its own is to be written", func() bool { return logged.Load() > before })
+	require.NoError(t, c.Close(t.Context()))
 }

@@ -75,7 +75,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 		Publish: c.server.Publish, NoteUnreleased: c.NoteUnreleased}
 	watch := waitwatch.Config{
 		Client: c.id, Label: o.Label, Default: opts == nil || opts.Label == "", LongWait: o.LongWait, Redis: rdb, Log: c.opts.Logger, Observer: c.observer,
-		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Within: c.server.Within, Held: c.dogs.held,
+		Tasks: &c.tasks, Life: c.ctx, Budget: c.session.Budget, Within: c.server.Within, NotePanic: c.session.NotePanic, Held: c.dogs.held,
 	}
 	c.watch = waitwatch.New(watch)
 	c.label = waitwatch.NewLabel(c.watch, o.Lease, c.isIdle)

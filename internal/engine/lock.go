@@ -251,15 +251,20 @@ const (
 // Query runs a call that changes nothing, or that is harmless when repeated. build makes the call for
 // each attempt.
 func (a *Asker) Query(ctx context.Context, changes bool, build func(publish string) lua.Call) (remote.Outcome, error) {
+	op := func(bool) lua.Call { return build(a.Client.server.Publish) }
+	return a.query(ctx, changes, func() string { return op(false).Key() }, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
+		return a.Client.session.Repeat(ctx, a.Client.server, op, remote.Retry{}, failed)
+	})
+}
+
+// query is Query for any action. key is the first key that it names.
+func (a *Asker) query(ctx context.Context, changes bool, key func() string, action remote.Action) (remote.Outcome, error) {
 	if err := a.MayAsk(ctx); err != nil {
 		return remote.Outcome{}, err
 	}
-	op := func(bool) lua.Call { return build(a.Client.server.Publish) }
-	o, ok := a.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
-		return a.Client.session.Repeat(ctx, a.Client.server, op, remote.Retry{}, failed)
-	}, func(remote.Outcome) {})
+	o, ok := a.Client.session.Call(ctx, action, func(remote.Outcome) {})
 	if !ok && o.Err == nil {
-		o.Err = a.Client.server.Unreached(op(false).Key())
+		o.Err = a.Client.server.Unreached(key())
 	}
 	switch {
 	case !ok && changes:

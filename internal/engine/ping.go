@@ -3,12 +3,15 @@ package engine
 import (
 	"context"
 	"errors"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/pubsub"
@@ -42,7 +45,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	sub := c.hub.Subscribe(k.Channel) // its answer comes meanwhile
 	defer c.hub.Unlinger(k.Channel)
 	defer sub.Close()
-	for _, step := range []func(context.Context) error{p.lock, p.unlock, p.forget} {
+	for _, step := range []func(context.Context) error{p.lock, p.renew, p.unlock, p.forget} {
 		if err := step(ctx); err != nil {
 			return pingFailed(k.Name, err)
 		}
@@ -76,6 +79,19 @@ func (p *ping) lock(ctx context.Context) error {
 	return errs.Both(errs.ErrNotAcquired, errors.New(by.Text(0)))
 }
 
+func (p *ping) renew(ctx context.Context) error {
+	ms := kind.Millis(pingLease)
+	o, err := p.Query(ctx, Changes, func(string) lua.Call { return lua.Renew.Call(p.keys.Name, p.keys.Token, p.owner, ms, ms) })
+	if err == nil && o.Reply.Status != lua.Done {
+		return errGone
+	}
+	return err
+}
+
+// errGone is why a lock of Ping's cannot be renewed or released.
+var errGone = errs.Both(errs.ErrLost, errors.New("the lock is gone: it took longer than its lease of "+pingLease.String()+
+	", or the server has forgotten it"))
+
 func (p *ping) unlock(ctx context.Context) error {
 	o, err := p.Query(ctx, Changes, func(publish string) lua.Call {
 		return lua.Release.Call(p.keys.Name, p.keys.Channel, p.owner, kind.Publish(publish))
@@ -84,31 +100,35 @@ func (p *ping) unlock(ctx context.Context) error {
 	case err != nil:
 		return err
 	case o.Reply.Status != lua.Done && !o.Stray: // otherwise an attempt before that has released it
-		return errs.Both(errs.ErrLost, errors.New("the lock was gone when it was to be released: it took longer than its lease of "+
-			pingLease.String()+", or the server has forgotten it"))
+		return errGone
 	}
 	if refused := o.Reply.Unannounced(); refused != "" {
 		if reply := serverError(refused); !lua.IsDenied(reply) {
 			return p.explain(reply)
 		}
-		return errs.Both(errors.New("permit this user to publish on "+p.keys.Channel), serverError(refused))
+		return errs.Both(errors.New("permit this user to publish on "+p.channels()), serverError(refused))
 	}
 	return nil
 }
 
-// forget deletes the token, which a lock leaves behind.
-func (p *ping) forget(ctx context.Context) (err error) {
-	defer panics.Into(&err)
-	ctx, cancel := context.WithTimeoutCause(ctx, p.Client.session.Budget(), remote.ErrBudget)
-	defer cancel()
-	if err = p.Client.rdb.Del(ctx, p.keys.Token).Err(); err == nil {
-		return nil
-	}
-	if cause := p.Over(ctx); cause != nil && !errs.IsReply(err) {
-		err = errs.WithCause(cause, err)
-	}
-	return p.Uncertain(remote.Outcome{Err: err})
+// forget deletes the token, which a lock leaves behind. The DEL is in a pipeline, which ends with the budget.
+func (p *ping) forget(ctx context.Context) error {
+	_, err := p.query(ctx, Changes, func() string { return p.keys.Token }, func(ctx context.Context, _ *atomic.Pointer[error]) (o remote.Outcome) {
+		defer panics.Into(&o.Err)
+		ctx, cancel := p.Client.server.Within(ctx, p.Client.session.Budget())
+		defer cancel()
+		pipe := p.Client.rdb.Pipeline()
+		del := pipe.Del(ctx, p.keys.Token)
+		pipeline.Exec(ctx, pipe)
+		o.Err = del.Err()
+		o.Stray = o.Err != nil && !errs.IsReply(o.Err)
+		return o
+	})
+	return err
 }
+
+// channels is the pattern of the channels of all calls, as a permission has it.
+func (p *ping) channels() string { return strings.TrimSuffix(p.keys.Channel, p.owner+"}") + "*" }
 
 // listens waits until the server has confirmed the subscription, or refused it.
 func (p *ping) listens(ctx context.Context, sub *pubsub.Subscription) error {
@@ -126,7 +146,7 @@ func (p *ping) listens(ctx context.Context, sub *pubsub.Subscription) error {
 			return errs.Outage(errs.Both(errors.New("the subscription to "+p.keys.Channel+" was not confirmed"), cause))
 		}
 		if err := sub.Err(); err != nil {
-			return errs.Both(errors.New("cannot listen for releases; permit this user to subscribe to "+p.keys.Channel), p.explain(err))
+			return errs.Both(errors.New("cannot listen for releases; permit this user to subscribe to "+p.channels()), p.explain(err))
 		}
 	}
 	return nil

@@ -112,6 +112,6 @@ func (g *Group) Wait(ctx context.Context) error {
 	case <-ctx.Done():
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return fmt.Errorf("%d background operations still run: %w", g.n, context.Cause(ctx))
+		return fmt.Errorf("background operations still run, %d of them: %w", g.n, context.Cause(ctx))
 	}
 }

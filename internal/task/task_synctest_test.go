@@ -49,7 +49,7 @@ func TestWait(t *testing.T) {
 	}
 	done, cancel := context.WithCancel(t.Context())
 	cancel()
-	require.ErrorContains(t, g.Wait(done), "3 background operations still run")
+	require.ErrorContains(t, g.Wait(done), "background operations still run, 3 of them")
 	require.ErrorIs(t, g.Wait(done), context.Canceled)
 	close(stop)
 	require.NoError(t, g.Wait(t.Context()))

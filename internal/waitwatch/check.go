@@ -10,7 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/internal/pipeline"
+
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -156,13 +156,15 @@ func (l *waitChecker) learnLabels() {
 }
 
 func (w *Watch) readLabels(clients []string) {
-	ctx, cancel := w.bounded()
-	defer cancel()
-	pipe, asked := w.cfg.Redis.Pipeline(), make([]*redis.StringCmd, len(clients))
-	for i, client := range clients {
-		asked[i] = pipe.Get(ctx, keys.Label(client))
+	asked := make([]*redis.StringCmd, len(clients))
+	err := w.cfg.sendLabels(w.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) {
+		for i, client := range clients {
+			asked[i] = pipe.Get(ctx, keys.Label(client))
+		}
+	})
+	if err != nil {
+		return
 	}
-	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for i, client := range clients {
 		switch text, err := asked[i].Result(); {
 		case err == nil && keys.IsLabel(text):

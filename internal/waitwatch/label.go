@@ -1,6 +1,7 @@
 package waitwatch
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/panics"
+	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -83,7 +85,9 @@ func (l *Label) begin() {
 
 // write is the goroutine that writes. It ends after the write.
 func (l *Label) write() {
-	err := l.send(l.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) { pipe.Set(ctx, l.key, l.text, ttlFactor*l.every) })
+	err := l.send(l.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+		return pipe.Set(ctx, l.key, l.text, ttlFactor*l.every)
+	})
 	denied := l.cfg.Default && lua.IsDenied(err) // then recent stays true, and nothing writes again
 	if denied {
 		l.watch.labels.deny()
@@ -105,7 +109,7 @@ func (l *Label) write() {
 		l.cfg.Log.Log(context.Background(), level, "the label of this client could not be written; locks do not depend on it",
 			"key", l.key, "error", err)
 	}
-	if closed && !denied {
+	if closed && err == nil { // otherwise a second command might last as long, and Close waits
 		l.erase()
 	}
 }
@@ -178,17 +182,31 @@ func (l *Label) Close() {
 }
 
 func (l *Label) erase() {
-	_ = l.send(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) { pipe.Del(ctx, l.key) }) // the key expires by itself
+	_ = l.send(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+		return pipe.Del(ctx, l.key)
+	}) // the key expires by itself
 }
 
-// send bounds the time of a command, and returns the panic of a hook of go-redis as an error. The command is a pipeline,
-// because only a pipeline does not wait for an answer for as long as go-redis would: for ever if there is no ReadTimeout.
-func (l *Label) send(parent context.Context, command func(context.Context, redis.Pipeliner)) (err error) {
+// labelWithin bounds a command about labels. Close waits for one that is under way: go-redis does not see that a
+// context ends while it waits for an answer.
+const labelWithin = time.Second
+
+// sendLabels sends commands about labels, and returns the panic of a hook of go-redis as an error, which the client logs. They
+// are in a pipeline, because only a pipeline does not wait for an answer for as long as go-redis would: for ever if
+// there is no ReadTimeout.
+func (c *Config) sendLabels(parent context.Context, commands func(context.Context, redis.Pipeliner)) (err error) {
+	defer func() { c.NotePanic(err) }()
 	defer panics.Into(&err)
-	ctx, cancel := l.cfg.Within(parent, l.cfg.Budget())
+	ctx, cancel := c.Within(parent, min(c.Budget(), labelWithin))
 	defer cancel()
-	pipe := l.cfg.Redis.Pipeline()
-	command(ctx, pipe)
-	_, err = pipe.Exec(ctx)
-	return err
+	pipe := c.Redis.Pipeline()
+	commands(ctx, pipe)
+	pipeline.Exec(ctx, pipe) // each command has its own error
+	return nil
+}
+
+func (l *Label) send(parent context.Context, command func(context.Context, redis.Pipeliner) redis.Cmder) error {
+	var sent redis.Cmder
+	err := l.cfg.sendLabels(parent, func(ctx context.Context, pipe redis.Pipeliner) { sent = command(ctx, pipe) })
+	return cmp.Or(err, sent.Err())
 }

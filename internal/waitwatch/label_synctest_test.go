@@ -81,7 +81,7 @@ func newLabel(t *testing.T) (l *Label, k *taken, busy *atomic.Bool, log *logged)
 	rdb.AddHook(k)
 	cfg := Config{
 		Client: "id", Label: "label", Redis: rdb, Tasks: &task.Group{}, Log: slog.New(log), Life: context.Background(),
-		Budget: func() time.Duration { return time.Second }, Within: context.WithTimeout,
+		Budget: func() time.Duration { return time.Second }, Within: context.WithTimeout, NotePanic: func(error) {},
 	}
 	return NewLabel(New(cfg), 30*time.Second, func() bool { return !busy.Load() }), k, busy, log
 }

@@ -73,6 +73,8 @@ type Config struct {
 	Tasks    *task.Group      // owns the goroutines
 	Life     context.Context  // ends when the client is closed
 	Budget   func() time.Duration
+	// NotePanic logs an error that is a panic of a hook, as that of remote.Session.
+	NotePanic func(error)
 	// Within bounds the time of a pipeline, as that of remote.Server.
 	Within func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 	// Held calls visit for each hold of the client of one of the names, with the owner as the server knows it.
