@@ -331,10 +331,10 @@ var (
 		"holdfast_semaphore_wants:",
 	}
 	// last tokens, how far waiters are, calls of latches that may be repeated, what the last leader said of
-	// itself, who leads no more when it has lost the lock, and calls that set the number of permits
+	// itself, who leads no more when it has lost the lock, calls that set the number of permits, and labels of who was killed
 	remembered = []string{
 		"redisson_lock_token:", "redisson_lock__channel:", "holdfast_latch:", "holdfast_election:",
-		"holdfast_semaphore_places:",
+		"holdfast_semaphore_places:", "holdfast_client:",
 	}
 )
 

@@ -75,8 +75,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			t := o.(*ServerLease)
 			calls[i] = t.Entry.(*serverEntry).releaseCall(t.end().rest())
 		}
-		ctx, cancel := context.WithTimeoutCause(context.Background(), max(c.session.Budget(), remote.LeastDial),
-			remote.ErrBudget)
+		ctx, cancel := c.server.Within(context.Background(), max(c.session.Budget(), remote.LeastDial))
 		begun := c.session.Begin()
 		results := lua.RunAll(ctx, c.rdb, calls)
 		c.session.ReportAll(begun, calls, results)
