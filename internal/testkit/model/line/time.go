@@ -72,7 +72,7 @@ func (l *Line) CheckQueue(b *model.Broken, s *State, q *Queue, has func(owner ui
 	}
 }
 
-// CaredFor: a live process knows of what an owner has and will give it back. Of a dead one leases and deadlines are the end.
+// CaredFor reports whether a live process knows what an owner has, and gives it back. A dead one has leases and deadlines.
 func (l *Line) CaredFor(s *State, owner uint8) bool {
 	if s.Crashed&(1<<(owner-1)) != 0 {
 		return true
