@@ -321,9 +321,10 @@ func TestLatchControl(t *testing.T) {
 			p := asks(t, program, srv, name)
 			p.Told("set 1")
 			require.Equal(t, "set true", p.Says())
-			asked := srv.CommandCalls(t)["get"]
+			// It looks once more when it listens, which would find the latch open. Each look asks once for the time it has.
+			asked := srv.CommandCalls(t)["pttl"]
 			p.Told("wait")
-			hearsOnly(t, srv, p, name, "get", asked+2) // it looks once more when it listens, which would find the latch open
+			hearsOnly(t, srv, p, name, "pttl", asked+2)
 			require.Equal(t, "open", p.Says())
 		})
 	}
