@@ -50,13 +50,13 @@ func (c *Client) ID() string { return (*engine.Client)(c).ID() }
 // takes a lock with the scripts of an rlock, renews it, gives it back, and deletes its token. The lock has a
 // name of its own, so nobody waits for it: the client's Prefix, "holdfast_ping:" and an owner of
 // this client. Meanwhile Ping subscribes to the lock's channel, as a waiter does, and waits until
-// the server has confirmed that. If Ping returns nil, it leaves no key behind; otherwise what it
-// leaves ends within 10 s.
+// the server has confirmed that. A Ping whose commands were all sent once leaves no key behind; what
+// else it leaves ends within 10 s.
 //
 // The errors are those of a lock: [ErrUnavailable] if the server did not answer within
-// [Options.RetryBudget] or until ctx ended, or cannot serve now, as a replica; [ErrUncertain] with
-// it if a command was sent; [ErrClosed]; and otherwise the server's refusal with advice, as for a
-// wrong password or a missing permission. For a health check give ctx a deadline of a second or two.
+// [Options.RetryBudget] or until ctx ended, or cannot serve now, as a replica; [ErrClosed]; and
+// otherwise the server's refusal with advice, as for a wrong password or a missing permission. For a
+// health check give ctx a deadline of a second or two.
 //
 // Ping tries the commands that lock, renew and unlock an rlock, its three kinds of keys, publishing and
 // subscribing. It does not try to re-enter or to read the state, nor what other kinds of

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
 )
@@ -66,6 +69,41 @@ func TestClosedWithoutAServer(t *testing.T) {
 	tells(t, err, holdfast.ErrUnavailable, "2 locks may be left in Redis until their leases end: ")
 	require.NotContains(t, err.Error(), "close the Holdfast client")
 }
+
+// TestNothingIsLeftWhereNothingWasSent: of a server to which no connection was ever opened neither an operation nor Close
+// says that something may have happened there, also if the caller leaves while one is being opened.
+func TestNothingIsLeftWhereNothingWasSent(t *testing.T) {
+	t.Parallel()
+	for op, ask := range map[string]func(context.Context, *holdfast.Client) error{
+		"lock":  func(ctx context.Context, c *holdfast.Client) error { return errOf(rlock.New(c, "a").Lock(ctx)) },
+		"count": func(ctx context.Context, c *holdfast.Client) error { return errOf(latch.New(c, "a").CountDown(ctx)) },
+	} {
+		dialled, open := make(chan struct{}, 64), make(chan struct{})
+		rdb := redistest.NewClient(t, "holdfast.invalid:1", func(o *redis.Options) {
+			o.Dialer = func(context.Context, string, string) (net.Conn, error) {
+				dialled <- struct{}{}
+				<-open
+				return nil, syscall.ECONNREFUSED
+			}
+		})
+		var log bytes.Buffer
+		c, err := holdfast.New(rdb, &holdfast.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+		require.NoError(t, err)
+		ctx, leave := context.WithCancel(t.Context())
+		told := make(chan error, 1)
+		go func() { told <- ask(ctx, c) }()
+		kindtest.Receive(t, op+" dials", dialled)
+		leave()
+		err = kindtest.Receive(t, op+" has left", told)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
+		require.NotErrorIs(t, err, holdfast.ErrUncertain, op)
+		close(open)
+		require.NoError(t, c.Close(t.Context()), op)
+		require.Empty(t, log.String(), op)
+	}
+}
+
+func errOf[T any](_ T, err error) error { return err }
 
 // TestClosedAfterALostUnlock: an Unlock had no answer, and is repeated in the background. Close says that this was in vain.
 func TestClosedAfterALostUnlock(t *testing.T) {

@@ -267,7 +267,7 @@ func (a *Asker) query(ctx context.Context, changes bool, key func() string, acti
 		o.Err = a.Client.server.Unreached(key())
 	}
 	switch {
-	case !ok && changes:
+	case !ok && changes && !a.Client.server.NeverReached():
 		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), o.Err)))))
 	case !ok:
 		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))

@@ -60,7 +60,8 @@ func pingFailed(name string, why error) error {
 	return errs.Reworded(errs.Text("holdfast", "ping", name, why), why)
 }
 
-// ping is one call of Ping.
+// ping is one call of Ping. Its operations are sent as if they only read: whether one has happened concerns nobody, because
+// no other call has this name.
 type ping struct {
 	Asker
 	keys  keys.Lock
@@ -69,7 +70,7 @@ type ping struct {
 
 func (p *ping) lock(ctx context.Context) error {
 	ms := kind.Millis(pingLease)
-	o, err := p.Query(ctx, Changes, func(string) lua.Call { // as if an earlier attempt may have run: the owner is new
+	o, err := p.Query(ctx, Reads, func(string) lua.Call { // as if an earlier attempt may have run: the owner is new
 		return lua.Acquire.Call(p.keys.Name, p.keys.Token, p.owner, ms, ms, kind.Flag(true), 1, p.Client.server.Clock.Limit())
 	})
 	if err != nil || o.Reply.Status == lua.Done {
@@ -81,7 +82,7 @@ func (p *ping) lock(ctx context.Context) error {
 
 func (p *ping) renew(ctx context.Context) error {
 	ms := kind.Millis(pingLease)
-	o, err := p.Query(ctx, Changes, func(string) lua.Call { return lua.Renew.Call(p.keys.Name, p.keys.Token, p.owner, ms, ms) })
+	o, err := p.Query(ctx, Reads, func(string) lua.Call { return lua.Renew.Call(p.keys.Name, p.keys.Token, p.owner, ms, ms) })
 	if err == nil && o.Reply.Status != lua.Done {
 		return errGone
 	}
@@ -93,7 +94,7 @@ var errGone = errs.Both(errs.ErrLost, errors.New("the lock is gone: it took long
 	", or the server has forgotten it"))
 
 func (p *ping) unlock(ctx context.Context) error {
-	o, err := p.Query(ctx, Changes, func(publish string) lua.Call {
+	o, err := p.Query(ctx, Reads, func(publish string) lua.Call {
 		return lua.Release.Call(p.keys.Name, p.keys.Channel, p.owner, kind.Publish(publish))
 	})
 	switch {
@@ -113,7 +114,7 @@ func (p *ping) unlock(ctx context.Context) error {
 
 // forget deletes the token, which a lock leaves behind. The DEL is in a pipeline, which ends with the budget.
 func (p *ping) forget(ctx context.Context) error {
-	_, err := p.query(ctx, Changes, func() string { return p.keys.Token }, func(ctx context.Context, _ *atomic.Pointer[error]) (o remote.Outcome) {
+	_, err := p.query(ctx, Reads, func() string { return p.keys.Token }, func(ctx context.Context, _ *atomic.Pointer[error]) (o remote.Outcome) {
 		defer panics.Into(&o.Err)
 		ctx, cancel := p.Client.server.Within(ctx, p.Client.session.Budget())
 		defer cancel()
@@ -121,7 +122,6 @@ func (p *ping) forget(ctx context.Context) error {
 		del := pipe.Del(ctx, p.keys.Token)
 		pipeline.Exec(ctx, pipe)
 		o.Err = del.Err()
-		o.Stray = o.Err != nil && !errs.IsReply(o.Err)
 		return o
 	})
 	return err

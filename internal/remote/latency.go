@@ -133,6 +133,12 @@ func (l *latency) whyUnreached() error {
 	return l.unreached
 }
 
+func (l *latency) neverReached() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.opened.IsZero() && l.last.IsZero()
+}
+
 func (l *latency) removeLocked(c *inflight) {
 	if c.older == nil {
 		l.oldest = c.next
@@ -196,7 +202,10 @@ func (ls *latencies) get(master *redis.Client) *latency {
 	l := ls.of[master]
 	if l == nil {
 		if ls.of == nil || len(ls.of) >= maxLatencies {
-			ls.of = make(map[*redis.Client]*latency)
+			all := ls.of[nil]
+			if ls.of = make(map[*redis.Client]*latency); all != nil {
+				ls.of[nil] = all // what it knows is of every node, for ever
+			}
 		}
 		l = &latency{}
 		ls.of[master] = l
@@ -235,12 +244,20 @@ func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 }
 
 // watchDials adds the hook. Each node of a cluster also counts for names whose master go-redis does
-// not know, for example because go-redis has reached no node.
+// not know, for example because go-redis has reached no node. Of a client that was used before, some connections are
+// not seen: those that are open, and all of nodes that a cluster's client knows.
 func (s *Server) watchDials() {
+	used := s.redis.PoolStats()
 	switch r := s.redis.(type) {
 	case *redis.Client:
+		if used.TotalConns > 0 {
+			s.latency.opened = time.Now()
+		}
 		r.AddHook(dialHook{[]*latency{&s.latency}})
 	case *redis.ClusterClient:
+		if used.TotalConns+used.Misses > 0 {
+			s.nodes.get(nil).opened = time.Now()
+		}
 		r.OnNewNode(func(node *redis.Client) {
 			node.AddHook(dialHook{[]*latency{s.nodes.get(node), s.nodes.get(nil)}})
 		})
@@ -267,6 +284,10 @@ func (s *Server) Silent(name string, patience time.Duration) bool {
 // Unreached returns why the last connection to the server that has a name was not opened. It is nil
 // if one was opened since then, or if there was an answer.
 func (s *Server) Unreached(name string) error { return s.latencyOf(s.MasterOf(name)).whyUnreached() }
+
+// NeverReached reports whether no connection to the server has been opened yet, of a cluster to no node. So nothing
+// was sent, and an operation that failed has not happened.
+func (s *Server) NeverReached() bool { return s.latencyOf(nil).neverReached() }
 
 // Patience returns how long a server must have been silent before a caller who leaves now is told
 // of an outage: for the whole of the call, unless the call is a brief one. If callers of this

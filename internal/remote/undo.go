@@ -358,8 +358,12 @@ func (u *undoer) postpone(one *undo, answered bool) bool {
 }
 
 // report logs a failure, once for all releases of a pipeline. given are the locks that the undoer
-// gives up. If the client is closing, the error of Close names those that may still be taken, too.
+// gives up. If the client is closing, the error of Close names those that may still be taken, too. Nothing was taken at a
+// server that was never reached.
 func (u *undoer) report(due []*undo, failed int, given []*undo) {
+	if u.to.NeverReached() {
+		return
+	}
 	one := due[0]
 	log := u.home.Log.With("kind", one.lock.Kind(), "name", one.lock.Name(), "owner", one.id, "error", u.why)
 	left := 0
