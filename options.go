@@ -61,8 +61,9 @@ type Options struct {
 	//
 	// The client writes the label to the key "holdfast_client:{UUID}" when it is granted a lock or
 	// begins to wait. It writes it again every 30 s while it holds or waits, or every Lease if that
-	// is longer, but at least every hour. The key lives three times as long, and Close deletes it.
-	// No lock waits for that, and none fails because of it.
+	// is longer, but at least every hour. The key lives three times as long, or as long as a lock that
+	// was taken with [HoldAtLeast] may stay taken, if that is longer. Close deletes it, unless such a
+	// lock may stay. No lock waits for that, and none fails because of it.
 	//
 	// A client with a label also reads the labels of the clients that it is refused by, in the
 	// background: the next error names them. It reads each once, at most 30 in a minute, and one

@@ -18,14 +18,16 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 // answerWithin bounds the question that is asked beside the lock: does Redis answer. closeWithin
-// bounds the goodbye.
+// bounds the goodbye, and labelWithin the question who has a lock that is refused.
 const (
 	answerWithin = 5 * time.Second
 	closeWithin  = time.Second
+	labelWithin  = time.Second
 )
 
 // silent is the logger of all clients of the command line: the commands themselves say what is the matter.
@@ -164,9 +166,30 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 		for e := (*holdfast.Error)(nil); errors.As(why, &e); why = e.Err {
 			name = e.Name // of several locks the one that is meant
 		}
-		return nil, fail(exitNotHeld, "--wait is %v, and %s was %w", r.wait.Duration, printable.Quote(name), inFlags(why))
+		return nil, fail(exitNotHeld, "--wait is %v, and %s was %w", r.wait.Duration, printable.Quote(name), r.labelled(name, inFlags(why)))
 	}
 	return nil, r.explain(inFlags(err))
+}
+
+// labelled is an error in which the one who has the lock also has its label. Whoever waited has read it meanwhile; for
+// whoever did not wait it is read now, if the servers show it at once.
+func (r *runner) labelled(name string, err error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), labelWithin)
+	defer cancel()
+	text := err.Error()
+	for _, rdb := range r.rdbs {
+		i, failed := inspect.New(rdb, nil)
+		if failed != nil {
+			continue
+		}
+		l, _ := i.Lock(ctx, name) // without an answer there is no holder
+		for _, h := range l.Holders {
+			if label := " (" + h.Label + ")"; h.Label != "" && !strings.Contains(text, label) {
+				text = strings.Replace(text, h.Owner, h.Owner+label, 1)
+			}
+		}
+	}
+	return flagged{err, text}
 }
 
 // inFlags is an error of the library in which an option of the library is the flag of this command.

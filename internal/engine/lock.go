@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -31,8 +32,9 @@ type Lock struct {
 	protocol kind.Protocol // the same, if one server grants the lock
 	Key      queue.Key
 	defaults []Option
-	usual    usual     // settings of a call
-	beside   []*Client // whose servers grant the lock with the client's own
+	usual    usual              // settings of a call
+	beside   []*Client          // whose servers grant the lock with the client's own
+	labels   []*waitwatch.Label // the client's, at those servers
 }
 
 // usual are the settings of each call that gives no options, and why such a call fails; nil: it does not. They are
@@ -59,19 +61,19 @@ func (b *Lock) Use(be Backend) {
 	b.explain = be.Explain
 }
 
-// Beside says which other clients' servers grant the lock: their labels are shown, too.
+// Beside says which other clients' servers grant the lock: the client's label is shown there, too.
 func (b *Lock) Beside(clients []*Client) {
 	b.beside = clients
 	for _, c := range clients {
-		c.label.Follow(b.Client, b.Client.isIdle, b.Client.closed)
+		b.labels = append(b.labels, b.Client.label.At(c.watch))
 	}
 }
 
-// show publishes the labels of the clients whose servers grant the lock.
-func (b *Lock) show() {
-	b.Client.label.Publish()
-	for _, c := range b.beside {
-		c.label.Publish()
+// show publishes the client's label at the servers that grant the lock, which stays taken for some time, or 0.
+func (b *Lock) show(stays time.Duration) {
+	b.Client.label.Publish(stays)
+	for _, l := range b.labels {
+		l.Publish(stays)
 	}
 }
 

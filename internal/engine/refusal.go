@@ -69,7 +69,7 @@ func (a *Acquisition) waitError(cause error) error {
 		said.Permits.Waiters--
 	}
 	var own *Lock
-	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits && !said.Several() {
+	if strings.HasPrefix(said.Owner, a.base.Client.ID()+":") && !said.Waits && !said.Ended && !said.Several() {
 		own = a.base
 	}
 	said.Label = a.base.Client.labelOf(said.Owner)

@@ -15,14 +15,14 @@ var _ waitwatch.Grant = (*grant)(nil)
 // await enters the acquisition among those that wait. It is called where the wait begins, which may be several
 // times. skip is how many frames there are up to Lock.lock.
 func (a *Acquisition) await(skip int) {
-	a.base.show()
+	a.base.show(0)
 	a.base.Client.watch.Enter(&a.waited, a.grant, skip+1+above(a.base.Client))
 }
 
 // arrived notes, for some, where in the program a grant was asked for.
 func (a *Acquisition) arrived() {
 	g := a.grant
-	a.base.show()
+	a.base.show(a.want.atLeast)
 	if g.asked == a && a.how == notify.Asked {
 		a.base.Client.watch.NoteHolder(&a.waited, start.Add(g.granted), 1+above(a.base.Client))
 	}

@@ -25,6 +25,7 @@ type Blocker struct {
 	endless bool          // it has no time to live at the server, and every lock has one
 	String  bool          // it is a string, and so a lock of another library
 	Waits   bool          // the owner does not have the lock: it waits to write, and readers that come later wait for it
+	Ended   bool          // the owner has unlocked, and the lock stays taken for a while: HoldAtLeast
 	Stays   bool          // it is other data, and not a lock of any kind or version: to wait would have no end
 }
 
@@ -106,6 +107,7 @@ func InTheWay(millis int64, fields ...string) Blocker {
 		b.foreign = "is a lock of another kind, a read-write lock; choose another name"
 	case len(fields) == 1 && IsOwner(fields[0]):
 		b.Owner = OwnerIn(fields[0])
+		b.Ended = b.Owner != fields[0]
 	default:
 		b.Stays = b.endless && !slices.ContainsFunc(fields, mayBeLock)
 		if len(fields) == 1 {
@@ -183,8 +185,12 @@ func (b Blocker) Text(age time.Duration) string {
 		return "held by " + owner
 	case b.Left > century-year:
 		return fmt.Sprintf("held by %s, whose lease has no end", owner)
+	case age < news && age < left && b.Ended:
+		return fmt.Sprintf("%s has unlocked, and the lock stays taken for another %v", owner, left-age)
 	case age < news && age < left:
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
+	case b.Ended:
+		return fmt.Sprintf("%s has unlocked, and the lock was to stay taken for another %v when it was last seen, %v ago", owner, left, age)
 	}
 	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
 }

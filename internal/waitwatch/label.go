@@ -5,7 +5,6 @@ import (
 	"context"
 	"log/slog"
 	"maps"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,7 +23,7 @@ import (
 // The key is written when the client is granted a lock or begins to wait, unless it was written a
 // moment ago, and then again and again while the client holds or waits. No caller waits for the write, and
 // no lock depends on it. (Rejected: to write it with the renewals. A lease of an hour is renewed every twenty
-// minutes, a client that waits has no renewals, and the client of one master of several has none of its own.)
+// minutes, and a client that waits has no renewals.)
 //
 // A client that was given no label has the default one. Its user may know nothing of it, so its failures are told at the
 // level of debugging only, and a user of Redis that may not write it is not asked a second time.
@@ -37,11 +36,14 @@ type Label struct {
 
 	recent atomic.Bool // written a moment ago, or about to be written
 
-	mu      sync.Mutex   // guards the rest; never held over a network call
-	leads   map[any]lead // clients of which this one is a master of several
-	timer   *time.Timer  // for the next write; nil if there was none
+	mu      sync.Mutex        // guards the rest; never held over a network call; that of a label before those of the same beside
+	beside  map[*Watch]*Label // the same at other servers
+	timer   *time.Timer       // for the next write; nil if there was none
 	writing bool
 	written bool // the key may be there
+	denied  bool // it may not be written, and nothing writes again
+	// Until then a lock may stay taken, also when the client has been closed; zero: none does.
+	outlast time.Time
 	failed  bool // the failure was logged
 	closed  bool
 }
@@ -65,39 +67,57 @@ func NewLabel(w *Watch, lease time.Duration, idle func() bool) *Label {
 	return &Label{key: keys.Label(cfg.Client), text: cfg.Label, cfg: cfg, watch: w, every: min(max(lease, minEvery), maxEvery), idle: idle}
 }
 
-// Publish starts a write of the label, if it was not written lately. It does not wait.
-func (l *Label) Publish() {
-	if l == nil || l.recent.Load() || !l.recent.CompareAndSwap(false, true) {
+// Publish starts a write of the label, if it was not written lately. It does not wait. A lock that stays taken for some time,
+// whatever becomes of the client, has a label for as long; 0: it does not stay.
+func (l *Label) Publish(stays time.Duration) {
+	if l == nil || (stays == 0 || l.lasts(stays)) && (l.recent.Load() || !l.recent.CompareAndSwap(false, true)) {
 		return
 	}
 	l.begin()
 }
 
+// lasts reports whether the key lives so long. If it does not, the next write has it live longer.
+func (l *Label) lasts(stays time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	until := time.Now().Add(stays)
+	if until.Before(l.outlast.Add(l.every)) {
+		return true
+	}
+	l.outlast = until
+	return false
+}
+
 func (l *Label) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed {
+	if l.closed || l.denied {
 		return
 	}
+	l.recent.Store(true)
 	l.writing = true
 	l.cfg.Tasks.Go(l.write)
 }
 
 // write is the goroutine that writes. It ends after the write.
 func (l *Label) write() {
+	ttl := l.ttl()
 	err := l.send(l.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
-		return pipe.Set(ctx, l.key, l.text, ttlFactor*l.every)
+		return pipe.Set(ctx, l.key, l.text, ttl)
 	})
-	denied := l.cfg.Default && lua.IsDenied(err) // then recent stays true, and nothing writes again
+	denied := l.cfg.Default && lua.IsDenied(err)
 	if denied {
 		l.watch.labels.deny()
 	}
 	l.mu.Lock()
-	l.writing, l.written = false, !denied
+	l.writing, l.written, l.denied = false, !denied, denied
 	first := err != nil && !l.failed && l.cfg.Life.Err() == nil // Close ends this context first
 	l.failed = l.failed || err != nil
-	closed := l.closed
+	closed, stays := l.closed, time.Now().Before(l.outlast)
 	if !closed && !denied {
+		if l.timer != nil {
+			l.timer.Stop() // the write was for a lock that stays
+		}
 		l.timer = time.AfterFunc(l.every, l.again)
 	}
 	l.mu.Unlock()
@@ -109,63 +129,57 @@ func (l *Label) write() {
 		l.cfg.Log.Log(context.Background(), level, "the label of this client could not be written; locks do not depend on it",
 			"key", l.key, "error", err)
 	}
-	if closed && err == nil { // otherwise a second command might last as long, and Close waits
+	if closed && !stays && err == nil { // otherwise a second command might last as long, and Close waits
 		l.erase()
 	}
+}
+
+// ttl is how long the key lives after a write.
+func (l *Label) ttl() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return max(ttlFactor*l.every, time.Until(l.outlast)+l.every)
 }
 
 // again writes once more if the client is not idle. A lock that is granted after that check finds recent false, and
 // publishes the label itself.
 func (l *Label) again() {
 	l.recent.Store(false)
-	if l.isIdle() || !l.recent.CompareAndSwap(false, true) {
+	if l.idle() || !l.recent.CompareAndSwap(false, true) {
 		return
 	}
 	l.begin()
 }
 
-func (l *Label) isIdle() bool {
-	if !l.idle() {
-		return false
-	}
-	l.mu.Lock()
-	leads := slices.Collect(maps.Values(l.leads))
-	l.mu.Unlock()
-	return !slices.ContainsFunc(leads, func(one lead) bool { return !one.idle() })
-}
-
-// lead is a client whose locks use this client as one master of several.
-type lead struct {
-	idle func() bool
-	gone <-chan struct{} // closed when the lead has been closed
-}
-
-// Follow is for the client of one master of several: the label is also published while the lead is not idle, until gone
-// is closed. Leads that are gone are forgotten when another one comes, so the list never has more than existed at once.
-func (l *Label) Follow(client any, idle func() bool, gone <-chan struct{}) {
+// At is the label at the server of another client, which grants locks of this client as one master of several. Those of
+// clients that have been closed are forgotten when another one comes.
+func (l *Label) At(other *Watch) *Label {
 	if l == nil {
-		return
+		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if _, known := l.leads[client]; known { // of another lock of the same clients
-		return
+	if at := l.beside[other]; at != nil {
+		return at
 	}
-	maps.DeleteFunc(l.leads, func(_ any, one lead) bool {
-		select {
-		case <-one.gone:
-			return true
-		default:
+	maps.DeleteFunc(l.beside, func(w *Watch, at *Label) bool {
+		if w.cfg.Life.Err() == nil {
 			return false
 		}
+		at.Close()
+		return true
 	})
-	if l.leads == nil {
-		l.leads = make(map[any]lead)
+	if l.beside == nil {
+		l.beside = make(map[*Watch]*Label)
 	}
-	l.leads[client] = lead{idle, gone}
+	cfg := l.cfg
+	cfg.Redis, cfg.Within = other.cfg.Redis, other.cfg.Within
+	at := &Label{key: l.key, text: l.text, cfg: cfg, watch: other, every: l.every, idle: l.idle, closed: l.closed}
+	l.beside[other] = at
+	return at
 }
 
-// Close deletes the label, in the background.
+// Close deletes the label, in the background. It leaves the label of a lock that stays taken.
 func (l *Label) Close() {
 	if l == nil {
 		return
@@ -173,10 +187,13 @@ func (l *Label) Close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
+	for _, at := range l.beside {
+		at.Close()
+	}
 	if l.timer != nil {
 		l.timer.Stop()
 	}
-	if l.written && !l.writing {
+	if l.written && !l.writing && !time.Now().Before(l.outlast) {
 		l.cfg.Tasks.Go(l.erase)
 	} // otherwise there is no key, or the goroutine that writes deletes it
 }

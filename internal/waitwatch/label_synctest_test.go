@@ -98,45 +98,83 @@ func TestLabelIsRenewed(t *testing.T) {
 		busy.Store(true)
 		require.Empty(t, k.take(), "no Publish yet")
 		for range 100 {
-			l.Publish()
+			l.Publish(0)
 		}
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(61 * time.Second)
 		require.Equal(t, []string{written, written}, k.take())
 
 		busy.Store(false)
-		var idle atomic.Bool
-		l.Follow("lead", idle.Load, nil)
-		time.Sleep(30 * time.Second)
-		require.Equal(t, []string{written}, k.take(), "the lead has something")
-		idle.Store(true)
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "an idle client sends nothing")
-		l.Publish()
+		l.Publish(0)
 		require.Equal(t, []string{written}, k.take())
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take())
 		l.Close()
 		require.Equal(t, []string{deleted}, k.take())
-		l.Publish()
+		l.Publish(0)
 		time.Sleep(time.Hour)
 		require.Empty(t, k.take(), "a closed one writes nothing")
 		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
 	})
 }
 
-// TestLeadsAreForgotten: of the clients that a master's client has served only those are remembered that are there.
-func TestLeadsAreForgotten(t *testing.T) {
-	l, _, _, _ := newLabel(t)
-	idle := func() bool { return true }
-	l.Follow("stays", idle, make(chan struct{}))
-	for n := range 100 {
-		gone := make(chan struct{})
-		l.Follow(n, idle, gone)
-		close(gone)
-	}
-	l.Follow("last", idle, make(chan struct{}))
-	require.Len(t, l.leads, 2)
+// TestLabelOutlasts: while a lock stays taken its client's label is there, whether the client goes on, is idle or closed. It
+// is written once more only where it would end before the lock does.
+func TestLabelOutlasts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, k, _, _ := newLabel(t)
+		l.Publish(0)
+		require.Equal(t, []string{written}, k.take())
+		l.Publish(10 * time.Minute)
+		const lasting = "[set holdfast_client:{id} label ex 630]"
+		require.Equal(t, []string{lasting}, k.take())
+		for _, stays := range []time.Duration{0, time.Minute, 10 * time.Minute} {
+			l.Publish(stays)
+		}
+		require.Empty(t, k.take())
+		time.Sleep(time.Minute)
+		require.Empty(t, k.take(), "an idle client sends nothing")
+		l.Publish(0)
+		require.Equal(t, []string{"[set holdfast_client:{id} label ex 570]"}, k.take(), "a write does not shorten its life")
+		l.Close()
+		require.Empty(t, k.take(), "the lock stays, so its label does")
+		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
+	})
+	synctest.Test(t, func(t *testing.T) {
+		l, k, _, _ := newLabel(t)
+		l.Publish(time.Minute)
+		require.Len(t, k.take(), 1)
+		time.Sleep(time.Minute)
+		l.Close()
+		require.Equal(t, []string{deleted}, k.take(), "it does not stay any more")
+	})
+}
+
+// TestLabelAtOthers: it is written at other clients' servers, too, and deleted there. Of the clients that served this one
+// only those are remembered that are there.
+func TestLabelAtOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, k, _, _ := newLabel(t)
+		other, there, _, _ := newLabel(t)
+		at := l.At(other.watch)
+		require.Same(t, at, l.At(other.watch))
+		at.Publish(0)
+		require.Equal(t, []string{written}, there.take())
+		require.Empty(t, k.take())
+		for range 100 {
+			one, _, _, _ := newLabel(t)
+			life, end := context.WithCancelCause(t.Context())
+			one.watch.cfg.Life = life
+			l.At(one.watch)
+			end(errs.ErrClosed)
+		}
+		require.Len(t, l.beside, 2)
+		l.Close()
+		require.Equal(t, []string{deleted}, there.take())
+		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
+	})
 }
 
 // TestLabelRefused: it is tried again, and told once.
@@ -145,7 +183,7 @@ func TestLabelRefused(t *testing.T) {
 		l, k, busy, log := newLabel(t)
 		busy.Store(true)
 		k.err = context.DeadlineExceeded
-		l.Publish()
+		l.Publish(0)
 		time.Sleep(91 * time.Second)
 		require.Len(t, k.take(), 4)
 		require.EqualValues(t, 1, log.n.Load())
@@ -161,7 +199,7 @@ func TestLabelAtClose(t *testing.T) {
 		life, end := context.WithCancelCause(t.Context())
 		l.cfg.Life, k.err = life, context.Canceled
 		end(errs.ErrClosed) // and close comes a moment later
-		l.Publish()
+		l.Publish(0)
 		require.Len(t, k.take(), 1)
 		l.Close()
 		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
@@ -173,8 +211,8 @@ func TestLabelAtClose(t *testing.T) {
 func TestNoLabel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var none *Label
-		none.Publish()
-		none.Follow(t, nil, nil)
+		none.Publish(0)
+		require.Nil(t, none.At(nil))
 		none.Close()
 		l, k, _, _ := newLabel(t)
 		l.Close()

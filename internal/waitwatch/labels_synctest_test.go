@@ -93,9 +93,9 @@ func TestDefaultLabelDenied(t *testing.T) {
 			l, k, busy, log := newLabel(t)
 			l.cfg.Default, k.err = c.byDefault, c.err
 			busy.Store(true)
-			l.Publish()
+			l.Publish(0)
 			time.Sleep(91 * time.Second)
-			l.Publish()
+			l.Publish(0)
 			require.Len(t, k.take(), c.writes)
 			require.Equal(t, c.warned, log.warnings.Load())
 			require.EqualValues(t, 1, log.n.Load())
