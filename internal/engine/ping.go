@@ -27,13 +27,19 @@ const (
 // Ping is what users know as Ping of holdfast.Client.
 //
 // Each call has a lock of its own, under the name of its owner: so calls do not refuse each other, and those of a cluster's
-// client reach one master after another. The scripts are those of a plain lock. They are sent here and not by a [Lock],
+// client reach one master after another. A call after one that lacked a permission has the same name again: so ACL LOG has
+// one entry for all of them, and not one for each. The scripts are those of a plain lock. They are sent here and not by a [Lock],
 // which would wait, renew, hand off, keep and publish a label.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.Check(); err != nil {
 		return pingFailed("", err)
 	}
-	owner := c.NewOwnerID(false)
+	var owner string
+	if denied := c.pingDenied.Swap(nil); denied != nil {
+		owner = *denied
+	} else {
+		owner = c.NewOwnerID(false)
+	}
 	k := keys.For(c.InRedis(pingName + owner))
 	p := &ping{NewAsker(c, k.Name, func(err error) error { return remote.Explain(err, k.Name, remote.ALock, k.Token) }), k, owner}
 	if err := p.CheckLength(k.Name); err != nil {
@@ -45,13 +51,13 @@ func (c *Client) Ping(ctx context.Context) error {
 	sub := c.hub.Subscribe(k.Channel) // its answer comes meanwhile
 	defer c.hub.Unlinger(k.Channel)
 	defer sub.Close()
-	for _, step := range []func(context.Context) error{p.lock, p.renew, p.unlock, p.forget} {
+	for _, step := range []func(context.Context) error{p.lock, p.renew, p.unlock, p.forget, func(ctx context.Context) error { return p.listens(ctx, sub) }} {
 		if err := step(ctx); err != nil {
+			if lua.IsDenied(err) {
+				c.pingDenied.Store(&owner)
+			}
 			return pingFailed(k.Name, err)
 		}
-	}
-	if err := p.listens(ctx, sub); err != nil {
-		return pingFailed(k.Name, err)
 	}
 	return nil
 }
