@@ -155,7 +155,7 @@ func TestRunSeveralLost(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
 	names, args := severalOf(t)
-	args = append([]string{args[0], "--lease", "2s"}, args[1:]...)
+	args = append([]string{args[0], "--lease", "20s"}, args[1:]...)
 	p := command(t, srv, append(args, "sh", "-c", strings.TrimPrefix(endless, "; "))...)
 	p.prints(t, "ready")
 	require.EqualValues(t, 1, srv.Client(t).Del(t.Context(), names[1]).Val())

@@ -131,7 +131,7 @@ func TestRunIsKilledWithAll(t *testing.T) {
 	srv := redistest.Shared(t)
 	for what, guarded := range map[string]bool{"guarded": true, "control": false} {
 		t.Run(what, func(t *testing.T) {
-			p := command(t, srv, "run", "--name", t.Name(), "--lease", "6s", "--grace", "0", "--", "sh", "-c",
+			p := command(t, srv, "run", "--name", t.Name(), "--grace", "0", "--", "sh", "-c",
 				"echo $$; (trap '' TERM; while :; do echo beat; sleep 0.02; done) & wait")
 			p.prints(t, "beat")
 			group, err := strconv.Atoi(strings.Fields(p.stdout.String())[0])
@@ -163,7 +163,7 @@ func TestRunIsKilledAtOnce(t *testing.T) {
 		require.NoError(t, err)
 		p := start(t, func(c *exec.Cmd) {
 			c.Env, c.Stdout = append(c.Env, redisEnv+"=redis://"+srv.Addr()), w
-		}, "run", "--name", t.Name()+strconv.Itoa(i), "--lease", "6s", "--grace", "0", "--", "sh", "-c",
+		}, "run", "--name", t.Name()+strconv.Itoa(i), "--grace", "0", "--", "sh", "-c",
 			"trap '' TERM; echo $$; while :; do sleep 0.02; done")
 		require.NoError(t, w.Close())
 		var pid int

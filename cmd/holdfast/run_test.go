@@ -268,8 +268,9 @@ func TestRunLoss(t *testing.T) {
 		"is stopped":           {"1h", "echo ready; kill -STOP $$", "", "143"},
 	} {
 		t.Run(what, func(t *testing.T) {
+			t.Parallel() // it is noticed after a third of the lease, which is long enough for a busy machine
 			rdb := srv.Client(t)
-			p := command(t, srv, "run", "--name", t.Name(), "--lease", "3s", "--grace", c.grace, "--", "sh", "-c",
+			p := command(t, srv, "run", "--name", t.Name(), "--lease", "20s", "--grace", c.grace, "--", "sh", "-c",
 				c.script)
 			p.prints(t, "ready")
 			require.EqualValues(t, 1, rdb.Del(context.Background(), t.Name()).Val())
@@ -286,7 +287,7 @@ func TestRunLoss(t *testing.T) {
 func TestRunRenews(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "6s", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "15s", "--", "sh", "-c", "trap 'exit 5' USR1"+endless)
 	p.prints(t, "ready")
 	rdb, last := srv.Client(t), time.Hour
 	eventually(t, func() bool {
@@ -301,7 +302,7 @@ func TestRunRenews(t *testing.T) {
 func TestRunRedisDies(t *testing.T) {
 	t.Parallel()
 	srv := redistest.Start(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "3s", "--", "sh", "-c", ":"+endless)
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "10s", "--", "sh", "-c", ":"+endless)
 	p.prints(t, "ready")
 	srv.Kill()
 	require.Equal(t, exitLost, p.end())
@@ -348,7 +349,7 @@ func TestRunIsKilled(t *testing.T) {
 		t.Skip("only Linux has a signal for the death of a parent")
 	}
 	srv := redistest.Shared(t)
-	p := command(t, srv, "run", "--name", t.Name(), "--lease", "2s", "--", "sh", "-c",
+	p := command(t, srv, "run", "--name", t.Name(), "--lease", "10s", "--", "sh", "-c",
 		"trap 'echo trapped; exit' TERM"+endless)
 	p.prints(t, "ready")
 	require.NoError(t, p.Process.Kill())
