@@ -256,5 +256,5 @@ func (l *Latch) unknown(wait context.Context, begun time.Time) error {
 	if !server.Silent(l.keys.Name, server.Patience(wait, begun)) {
 		return errs.ErrNotAcquired
 	}
-	return errs.Both(errs.ErrUnavailable, errs.WithCause(remote.ErrSilent, server.Unreached(l.keys.Name)))
+	return errs.Both(errs.ErrUnavailable, server.NoAnswer(l.keys.Name))
 }

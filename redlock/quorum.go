@@ -133,14 +133,14 @@ func (q *quorum) Silent(patience time.Duration) bool {
 	return speaking < q.need
 }
 
-// Unreached is [engine.Backend.Unreached].
-func (q *quorum) Unreached() error {
+// NoAnswer is [engine.Backend.NoAnswer].
+func (q *quorum) NoAnswer() error {
 	for _, v := range q.voters {
 		if failure := v.Failure(); failure != nil {
-			return fmt.Errorf("%s: %w", v.place, failure)
+			return errs.Both(remote.ErrSilent, fmt.Errorf("%s: %w", v.place, failure))
 		}
 	}
-	return nil
+	return remote.ErrSilent
 }
 
 // Explain is [engine.Backend.Explain].

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -268,11 +269,14 @@ func (a *Asker) query(ctx context.Context, changes bool, key func() string, acti
 	if !ok && o.Err == nil {
 		o.Err = a.Client.server.Unreached(key())
 	}
+	left := func() error {
+		return errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, a.Client.server.NoAnswer(key())))
+	}
 	switch {
 	case !ok && changes && !a.Client.server.NeverReached():
-		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), o.Err)))))
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, left()))))
 	case !ok:
-		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))
+		return o, panics.Repanic(Under(ctx, errs.Outage(left())))
 	case o.Err != nil:
 		o.Stray = o.Stray && changes
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {

@@ -60,8 +60,8 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 	return s.client.server.Silent(s.protocol.Name(), patience)
 }
 
-// Unreached is [Backend.Unreached].
-func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
+// NoAnswer is [Backend.Unreached].
+func (s *oneServer) NoAnswer() error { return s.client.server.NoAnswer(s.protocol.Name()) }
 
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error {

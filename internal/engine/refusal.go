@@ -60,7 +60,7 @@ func (a *Acquisition) waitError(cause error) error {
 		said = Refusal{} // it is over
 	default:
 		if failure == nil {
-			failure = errs.WithCause(remote.ErrSilent, a.base.backend.Unreached())
+			failure = a.base.backend.NoAnswer()
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}

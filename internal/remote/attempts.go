@@ -226,7 +226,7 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 	if IsContext(a.Err) {
 		awaitDeadline(ctx)
 		if isSpent(ctx) {
-			a.Err = spent(cmp.Or(a.failure, a.unreached()))
+			a.Err = spent(cmp.Or(a.failure, a.unreached()), a.at.from(a.key))
 		}
 	}
 	a.failure = a.Err

@@ -35,11 +35,11 @@ var (
 )
 
 // spent returns the error of an operation that has taken as long as it may, with the last failure
-// of the network, if there was one. It leaves out the error of the last attempt itself. That error
+// of the network, if there was one, and else with the server that was silent. It leaves out the error of the last attempt itself. That error
 // says that a context ended. The context is ours, but it would be taken for the caller's.
-func spent(failure error) error {
+func spent(failure error, from string) error {
 	if failure == nil {
-		return ErrBudget
+		return errs.Reworded("no answer"+from+" within Options.RetryBudget", ErrBudget)
 	}
 	return errs.Both(ErrBudget, failure)
 }

@@ -160,6 +160,26 @@ func (s *Session) sendInBackground(ctx context.Context, at *Server, call lua.Cal
 // several masters ends with the slowest of them. A master that hangs would hold up answers that the
 // other masters gave long ago.
 
+// NoAnswer says that the server that has a name has not answered, and why no connection to it was opened, if that is why.
+func (s *Server) NoAnswer(name string) error {
+	if why := s.Unreached(name); why != nil {
+		return errs.Both(ErrSilent, why)
+	}
+	return errs.Reworded(ErrSilent.Error()+s.from(name), ErrSilent)
+}
+
+// from names the server for errors. It is empty if its address is not known, as with Sentinel.
+func (s *Server) from(name string) string {
+	master, _ := s.redis.(*redis.Client)
+	if master == nil {
+		master = s.MasterOf(name)
+	}
+	if master == nil || master.Options().Addr == "FailoverClient" {
+		return ""
+	}
+	return " from " + master.Options().Addr
+}
+
 // MasterOf returns the master of a name, as far as go-redis knows. It returns nil if there is only
 // one master, or if go-redis does not know. It asks no server, so it may be called with a mutex
 // held. After a failover, or when a slot has moved, it may be wrong for a moment. A pipeline of the
