@@ -56,6 +56,18 @@ func TestRefusedInACluster(t *testing.T) {
 	unavailable(t, left.Err(), syscall.ECONNREFUSED, context.Canceled)
 }
 
+// TestBudgetInAnUnknownCluster: an operation that nothing but its budget bounds ends with it where go-redis knows no server
+// of the cluster, and no dial comes back. The client is made without a question, too.
+func TestBudgetInAnUnknownCluster(t *testing.T) {
+	t.Parallel()
+	over := make(chan struct{})
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"},
+		Dialer: func(context.Context, string, string) (net.Conn, error) { <-over; return nil, syscall.ECONNREFUSED }})
+	t.Cleanup(func() { close(over); _ = rdb.Close() })
+	m := rlock.New(newClient(t, rdb, &holdfast.Options{RetryBudget: 300 * time.Millisecond}), "a")
+	unavailable(t, begin(context.Background(), t, m.Lock).Err())
+}
+
 // TestOutageBehindOneWhoDials: a waiter behind one of its client for which go-redis dials again is told why, before a failure.
 func TestOutageBehindOneWhoDials(t *testing.T) {
 	t.Parallel()

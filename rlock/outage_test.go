@@ -208,7 +208,7 @@ func TestBudgetBoundsDials(t *testing.T) {
 	for _, conn := range conns {
 		_ = conn.Close()
 	}
-	require.ErrorIs(t, err, holdfast.ErrUncertain, "for all that is known the lock was granted")
+	require.NoError(t, err, "nothing was sent, so nothing is left")
 	require.NoError(t, rdb.Close())
 }
 

@@ -247,20 +247,19 @@ func (dialHook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proces
 // not know, for example because go-redis has reached no node. Of a client that was used before, some connections are
 // not seen: those that are open, and all of nodes that a cluster's client knows.
 func (s *Server) watchDials() {
-	used := s.redis.PoolStats()
 	switch r := s.redis.(type) {
 	case *redis.Client:
-		if used.TotalConns > 0 {
+		if r.PoolStats().TotalConns > 0 {
 			s.latency.opened = time.Now()
 		}
 		r.AddHook(dialHook{[]*latency{&s.latency}})
 	case *redis.ClusterClient:
-		if used.TotalConns+used.Misses > 0 {
-			s.nodes.get(nil).opened = time.Now()
-		}
 		r.OnNewNode(func(node *redis.Client) {
 			node.AddHook(dialHook{[]*latency{s.nodes.get(node), s.nodes.get(nil)}})
 		})
+		if master, _ := r.MasterForKey(ended, ""); master != nil { // and not PoolStats, which asks a server
+			s.nodes.get(nil).opened = time.Now()
+		}
 	}
 }
 

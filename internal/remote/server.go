@@ -68,8 +68,19 @@ func (s *Server) Within(ctx context.Context, d time.Duration) (context.Context, 
 // the command has to wait for a connection, or for its turn in the combiner: a caller can leave both.
 func (s *Server) isPrompt() bool { return s.combiner != nil && s.latency.isPrompt() }
 
-// hasConnection reports whether a command probably need not wait for a connection.
-func (s *Server) hasConnection() bool { return s.redis.PoolStats().IdleConns > 0 }
+// hasConnection reports whether a command probably need not wait for a connection. Of a cluster one master stands for all:
+// its own PoolStats would ask a server, for as long as that takes, where it does not know any.
+func (s *Server) hasConnection() bool {
+	rdb := s.redis
+	if s.Cluster != nil {
+		master := s.MasterOf("")
+		if master == nil {
+			return false
+		}
+		rdb = master
+	}
+	return rdb.PoolStats().IdleConns > 0
+}
 
 // Gathers reports whether commands that are sent at the same time travel together.
 func (s *Server) Gathers() bool { return s.combiner != nil }
