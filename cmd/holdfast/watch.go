@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/printable"
+	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
 const watchLong = `Prints a line for each grant and each release of the lock NAME as they happen, until a signal
@@ -20,7 +21,7 @@ ends it.
 
 The key itself tells the kind of the lock. With several --redis it is the redlock of these masters. Each line has the
 time of this machine, the owner, its fencing token, how often it has entered (for a semaphore: how many permits it
-has), what is left of its lease, and how many wait: in the queue, or for kinds without one, how many clients listen. A
+has), what is left of its lease, the label of its client if it has one, and how many wait: in the queue, or for kinds without one, how many clients listen. A
 replica does not know how many listen; the command says so. --json has a kind. A fair lock has the kind rlock there;
 "ls" calls it fairlock while somebody waits, and otherwise lock.
   held, free  the state at the beginning
@@ -99,6 +100,7 @@ type watcher struct {
 	replica bool // the server is one, and does not know who listens
 	silent  bool // Redis did not answer when it was asked last
 	kind    string
+	labels  map[string]string // by client
 }
 
 func watch(c watchConfig, stdout, stderr io.Writer) error {
@@ -164,7 +166,7 @@ func (w *watcher) run(ctx context.Context) error {
 			w.outage(nil)
 			changes := between(before, now)
 			for _, e := range changes {
-				e.Name, e.Bytes = w.name, bytesOf(w.name)
+				e.Name, e.Bytes, e.Label = w.name, bytesOf(w.name), w.labelOf(ctx, e.Owner)
 				if err := w.print(e); err != nil {
 					return failure{exitHoldfast, err}
 				}
@@ -182,6 +184,26 @@ func (w *watcher) run(ctx context.Context) error {
 			soon = 0
 		}
 	}
+}
+
+// mostLabels is how many labels are remembered.
+const mostLabels = 1000
+
+// labelOf is the label of an owner's client. It is empty if there is none, or none that this user may read. It is read once
+// for each client: a client that has none yet, because it writes it a moment after its first grant, is asked again.
+func (w *watcher) labelOf(ctx context.Context, owner string) string {
+	client := remote.ClientIn(owner)
+	if text := w.labels[client]; client == "" || text != "" {
+		return text
+	}
+	ctx, cancel := context.WithTimeout(ctx, labelWithin)
+	defer cancel()
+	text := w.rdbs[0].Get(ctx, keys.Label(client)).Val() // an outage is noticed by the next look
+	if w.labels == nil || len(w.labels) >= mostLabels {
+		w.labels = make(map[string]string)
+	}
+	w.labels[client] = text
+	return text
 }
 
 // pause is how long the next look can wait.

@@ -24,6 +24,7 @@ type event struct {
 	Bytes   string    `json:"name_base64,omitempty"` // of a name that is no UTF-8
 	Kind    string    `json:"kind,omitempty"`        // rlock is also the fair one
 	Owner   string    `json:"owner,omitempty"`
+	Label   string    `json:"label,omitempty"` // of the owner's client
 	Token   string    `json:"token,omitempty"` // a string: it is greater than the numbers of JavaScript
 	Count   *int      `json:"count,omitempty"` // of a latch: what is left
 	LeaseMS *int64    `json:"lease_left_ms,omitempty"`
@@ -115,8 +116,8 @@ func (s *sight) counted() event {
 	return e
 }
 
-// lines prints for people. On a terminal that is narrow, an owner has the beginning of its client's id
-// and its own number.
+// lines prints for people. On a terminal that is narrow, an owner has its label, as much as fits, or the beginning of its
+// client's id and its own number.
 func lines(out io.Writer) func(event) error {
 	s := newScreen(out)
 	f, file := out.(*os.File)
@@ -139,6 +140,9 @@ func lines(out io.Writer) func(event) error {
 		if client, number, ok := strings.Cut(owner, ":"); short && ok && len(client) > 8 {
 			owner = client[:8] + ":" + number
 		}
+		if short && e.Label != "" {
+			owner = printable.Text(e.Label, owners)
+		}
 		wait := number(e.Waiters)
 		if e.Waiters == nil && slices.Contains(waited, e.Kind) {
 			wait = "?"
@@ -146,6 +150,9 @@ func lines(out io.Writer) func(event) error {
 		line := fmt.Sprintf("%s  %s  %-*s  %-16s  %5s  %6s  %4s", e.Time.Format("15:04:05.000"),
 			s.paint(eventColours[e.Event], fmt.Sprintf("%-9s", e.Event)), owners, cmp.Or(owner, "-"), cmp.Or(e.Token, "-"),
 			number(e.Count), left(e.LeaseMS), wait)
+		if !short && e.Label != "" {
+			line += "  " + visible(e.Label)
+		}
 		if e.Leader != "" {
 			line += "  " + printable.Text(e.Leader, 60)
 		}

@@ -90,6 +90,18 @@ func TestMadeBetweenTwoCommands(t *testing.T) {
 	}
 }
 
+// TestWatchLabel: who has the lock is told by the label, too.
+func TestWatchLabel(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Shared(t)
+	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{Label: "billing@host"})
+	kindtest.Lock(t, rlock.New(c, t.Name()))
+	eventually(t, func() bool { return exists(t, srv.Client(t), keys.Label(c.ID())) == 1 }, "the label is written")
+	p := command(t, srv, "watch", "--json", t.Name())
+	require.Equal(t, "billing@host", p.sees(t, 1, "held").Label)
+	p.interrupted(t, syscall.SIGTERM)
+}
+
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.
 func TestWatchKinds(t *testing.T) {
 	t.Parallel()
@@ -349,8 +361,12 @@ func TestLines(t *testing.T) {
 	require.NoError(t, show(s.of("granted", holdfast.Holder{Owner: owner, Count: 1, Remaining: 3 * time.Hour})))
 	require.NoError(t, show(s.of("granted", holdfast.Holder{Owner: owner, Count: 1, Remaining: -1e6})))
 	require.NoError(t, show((&sight{waiters: -1}).without("free", "")))
+	labelled := s.of("granted", holdfast.Holder{Owner: owner, Count: 1})
+	labelled.Label, labelled.Leader = "billing@a\x1b[31m", ""
+	require.NoError(t, show(labelled))
 	got := strings.Split(out.String(), "\n")
-	require.Len(t, got, 6)
+	require.Len(t, got, 7)
+	require.True(t, strings.HasSuffix(got[5], `  "billing@a\x1b[31m"`), got[5])
 	require.Equal(t, []string{"TIME", "EVENT", "OWNER", "TOKEN", "COUNT", "LEFT", "WAIT"}, strings.Fields(got[0]))
 	require.Equal(t, []string{"granted", owner, "1795615607474408", "1", "29.9s", "3"}, strings.Fields(got[1])[1:7])
 	has(t, got[1], `a\x1b[31m\nxxx`, "…")
