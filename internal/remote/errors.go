@@ -187,6 +187,10 @@ func Explain(err error, name, what string, others ...string) error {
 			"options of go-redis, or set the password there"), err)
 	case lua.IsError(err, "READONLY"):
 		return errs.Both(errors.New("this server is a replica now; if it stays one, connect to its primary"), err)
+	case lua.IsError(err, "OOM"):
+		return errs.Both(errors.New("the server is full and writes nothing; raise maxmemory, or make room there"), err)
+	case lua.IsError(err, "DB index"):
+		return errs.Both(errors.New("the server has no such database; set DB in the options of go-redis to a smaller number"), err)
 	case errors.Is(err, redis.ErrClosed):
 		return errs.Both(ErrCloseOrder, err)
 	case lua.IsDenied(err):

@@ -204,8 +204,9 @@ func TestALeaseForEver(t *testing.T) {
 	}
 }
 
-// TestAuthIsNoOutage: a missing or wrong password, in whatever words, is no outage and not repeated, and the advice mends it.
-func TestAuthIsNoOutage(t *testing.T) {
+// TestRefusalIsNoOutage: a missing or wrong password, in whatever words, or a wrong database, or one that is full, is no outage
+// and not repeated, and the advice mends it.
+func TestRefusalIsNoOutage(t *testing.T) {
 	for text, advice := range map[string]string{
 		"NOAUTH Authentication required.":                                                 "none was given; set Password",
 		"ERR operation not permitted":                                                     "none was given; set Password",
@@ -213,6 +214,8 @@ func TestAuthIsNoOutage(t *testing.T) {
 		"ERR invalid password":                                                            "check Username and Password",
 		"ERR AUTH failed at the upstream":                                                 "check Username and Password",
 		"ERR Client sent AUTH, but no password is set":                                    "leave out Username and Password",
+		"OOM command not allowed when used memory > 'maxmemory'.":                         "raise maxmemory",
+		"ERR DB index is out of range":                                                    "has no such database; set DB",
 		"ERR AUTH <password> called without any password configured for the default user": "leave out Username and Password",
 	} {
 		err := refusal(text)
