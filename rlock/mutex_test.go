@@ -116,7 +116,7 @@ func TestLeftLock(t *testing.T) {
 	s := kindtest.State(t, p.mutex)
 	require.Equal(t, holdfast.State{Owner: h.Owner(), Count: 1, Token: h.Token(), Remaining: s.Remaining, Waiters: -1}, s)
 	err := refused(own, t, p.mutex.TryLock)
-	require.ErrorContains(t, err, h.Owner()+" has unlocked, and the lock stays taken for another ")
+	require.ErrorContains(t, err, "held by "+h.Owner()+", which has unlocked and leaves the lock taken for another ")
 }
 
 // TestManyHoldsOfOneOwner: an owner knows each of its locks, however many it has, and none that it had.

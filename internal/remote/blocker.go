@@ -186,11 +186,11 @@ func (b Blocker) Text(age time.Duration) string {
 	case b.Left > century-year:
 		return fmt.Sprintf("held by %s, whose lease has no end", owner)
 	case age < news && age < left && b.Ended:
-		return fmt.Sprintf("%s has unlocked, and the lock stays taken for another %v", owner, left-age)
+		return fmt.Sprintf("held by %s, which has unlocked and leaves the lock taken for another %v", owner, left-age)
 	case age < news && age < left:
 		return fmt.Sprintf("held by %s, whose lease has %v left", owner, left-age)
 	case b.Ended:
-		return fmt.Sprintf("%s has unlocked, and the lock was to stay taken for another %v when it was last seen, %v ago", owner, left, age)
+		return fmt.Sprintf("held by %s, which has unlocked and left the lock taken for another %v when it was last seen, %v ago", owner, left, age)
 	}
 	return fmt.Sprintf("held by %s, whose lease had %v left when it was last seen, %v ago", owner, left, age)
 }
