@@ -70,7 +70,7 @@ type Options struct {
 	// that is not there again after pauses that grow from 1 s to 64 s.
 	//
 	// So a client that always holds or waits sends at most two SET and 30 GET in a minute for this,
-	// and one DEL at the end. One that is never refused sends no GET, and an idle one nothing. A
+	// and one DEL at the end; two SET and a DEL to each master of its quorum locks. One that is never refused sends no GET, and an idle one nothing. A
 	// Lock and Unlock costs no more with a label than without.
 	//
 	// A user of Redis needs the permissions +get +set +del ~holdfast_client:{*. Without them a

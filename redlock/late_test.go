@@ -220,6 +220,18 @@ func TestHoldAtLeastJoined(t *testing.T) {
 	}
 }
 
+// TestRefusedByOneWhoHasUnlocked: who is refused by a lock that stays taken is told so, and has no advice to re-enter it.
+func TestRefusedByOneWhoHasUnlocked(t *testing.T) {
+	t.Parallel()
+	_, p := newProcess(t, 3)
+	m := p.mutex(uniqueName(t))
+	h := lock(t, m, holdfast.HoldAtLeast(time.Hour))
+	unlock(t, h)
+	err := refused(t.Context(), t, m.TryLock)
+	require.ErrorContains(t, err, "held by "+h.Owner()+", which has unlocked and leaves the lock taken for another ")
+	require.NotContains(t, err.Error(), "hold.Context()")
+}
+
 // The control: without that it has the lock for a lease, and whoever unlocks does not make it longer.
 func TestHoldAtLeastJoinedControl(t *testing.T) {
 	t.Cleanup(defence.JoinStays.Without(t))

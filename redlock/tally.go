@@ -99,6 +99,7 @@ type rival struct {
 	owner, token string
 	masters      int           // how many masters name it
 	left         time.Duration // the greatest rest of the lease at one of them; -1 if the lease has no end
+	ended        bool          // one of them knows that it has unlocked, and the lock stays taken
 	votes        error         // what each master said, if no owner is known to have a majority
 }
 
@@ -112,7 +113,7 @@ func (r rival) blocker(need int) remote.Blocker {
 		ends = -1
 	}
 	b := remote.InTheWay(ends, r.owner)
-	b.Left, b.Stays = r.left, b.Stays && r.masters >= need
+	b.Left, b.Stays, b.Ended = r.left, b.Stays && r.masters >= need, r.ended
 	return b
 }
 
@@ -128,6 +129,7 @@ func (p *tally) rivals() (list []rival) {
 			list = append(list, rival{owner: a.holder(), token: a.reply.Vote().Last, left: -1})
 		}
 		list[at].masters++
+		list[at].ended = list[at].ended || a.reply.Vote().Owner != a.holder()
 		list[at].left = max(list[at].left, remote.Remaining(a.reply.Vote().Millis))
 	}
 	return list

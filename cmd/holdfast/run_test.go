@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
@@ -23,6 +25,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/rwlock"
 )
 
 // endless is a shell loop that a signal ends between two of its short sleeps.
@@ -213,6 +216,28 @@ func TestRunFailedIsNotDone(t *testing.T) {
 	require.Equal(t, []int{143, 143}, codes([]string{"sh", "-c", "kill -TERM $$"}))
 	require.Equal(t, []int{0, exitNotHeld}, codes([]string{"true"}))
 	require.Equal(t, []int{3, exitNotHeld}, codes([]string{"sh", "-c", "exit 3"}, "--even-if-failed"))
+}
+
+// TestLabelled: a refusal has the label of the owner that it names, and of no other whose name begins alike, though the first
+// of the masters does not answer. The control: an owner that has nothing has no label.
+func TestLabelled(t *testing.T) {
+	t.Parallel()
+	srv, silent := redistest.Shared(t), redistest.Start(t)
+	r := &runner{rdbs: []redis.UniversalClient{silent.Client(t), srv.Client(t)}}
+	silent.Pause()
+	defer silent.Resume()
+	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{Label: "who"})
+	var owners []string
+	for range 11 {
+		owners = append(owners, kindtest.Lock(t, rwlock.New(c, t.Name()).RLocker()).Owner())
+	}
+	eventually(t, func() bool { return exists(t, srv.Client(t), keys.Label(c.ID())) == 1 }, "the label is written")
+	for _, owner := range owners {
+		require.Equal(t, "held by "+owner+" (who), whose lease", r.labelled(t.Name(), errors.New("held by "+owner+", whose lease")).Error())
+	}
+	for _, text := range []string{"held by " + owners[0] + " (who), whose lease", "held by " + owners[0] + "00"} {
+		require.Equal(t, text, r.labelled(t.Name(), errors.New(text)).Error())
+	}
 }
 
 // A signal ends the wait, and nobody is left waiting.

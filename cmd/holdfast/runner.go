@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -176,20 +177,26 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 func (r *runner) labelled(name string, err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), labelWithin)
 	defer cancel()
-	text := err.Error()
+	seen := make(chan []inspect.Holder, len(r.rdbs))
 	for _, rdb := range r.rdbs {
-		i, failed := inspect.New(rdb, nil)
-		if failed != nil {
-			continue
-		}
-		l, _ := i.Lock(ctx, name) // without an answer there is no holder
-		for _, h := range l.Holders {
-			if label := " (" + h.Label + ")"; h.Label != "" && !strings.Contains(text, label) {
-				text = strings.Replace(text, h.Owner, h.Owner+label, 1)
+		go func() {
+			var l inspect.Lock
+			if i, failed := inspect.New(rdb, nil); failed == nil {
+				l, _ = i.Lock(ctx, name) // without an answer there is no holder
+			}
+			seen <- l.Holders
+		}()
+	}
+	text := err.Error()
+	for range r.rdbs {
+		for _, h := range <-seen {
+			owner := regexp.MustCompile(regexp.QuoteMeta(h.Owner) + `\b`).FindStringIndex(text)
+			if owner != nil && h.Label != "" && !strings.HasPrefix(text[owner[1]:], " (") {
+				return flagged{err, text[:owner[1]] + " (" + h.Label + ")" + text[owner[1]:]}
 			}
 		}
 	}
-	return flagged{err, text}
+	return err
 }
 
 // inFlags is an error of the library in which an option of the library is the flag of this command.

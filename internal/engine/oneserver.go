@@ -60,7 +60,7 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 	return s.client.server.Silent(s.protocol.Name(), patience)
 }
 
-// NoAnswer is [Backend.Unreached].
+// NoAnswer is [Backend.NoAnswer].
 func (s *oneServer) NoAnswer() error { return s.client.server.NoAnswer(s.protocol.Name()) }
 
 // Explain is [Backend.Explain].

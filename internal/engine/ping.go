@@ -28,7 +28,7 @@ const (
 //
 // Each call has a lock of its own, under the name of its owner: so calls do not refuse each other, and those of a cluster's
 // client reach one master after another. A call after one that lacked a permission has the same name again: so ACL LOG has
-// one entry for all of them, and not one for each. The scripts are those of a plain lock. They are sent here and not by a [Lock],
+// one entry for all that follow each other. The scripts are those of a plain lock. They are sent here and not by a [Lock],
 // which would wait, renew, hand off, keep and publish a label.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := c.Check(); err != nil {

@@ -189,8 +189,9 @@ func (l *latency) isSilent(patience time.Duration) bool {
 // latencies are those of the masters of a cluster. A cluster whose master is not known has one too,
 // under the key nil.
 type latencies struct {
-	mu sync.Mutex // guards the rest
-	of map[*redis.Client]*latency
+	mu      sync.Mutex // guards the rest; it is taken before those of the latencies
+	of      map[*redis.Client]*latency
+	reached bool // one was reached that is forgotten, or one before New
 }
 
 // maxLatencies is how many masters are remembered, because masters come and go.
@@ -202,10 +203,8 @@ func (ls *latencies) get(master *redis.Client) *latency {
 	l := ls.of[master]
 	if l == nil {
 		if ls.of == nil || len(ls.of) >= maxLatencies {
-			all := ls.of[nil]
-			if ls.of = make(map[*redis.Client]*latency); all != nil {
-				ls.of[nil] = all // what it knows is of every node, for ever
-			}
+			ls.reached = len(ls.of) > 0
+			ls.of = make(map[*redis.Client]*latency)
 		}
 		l = &latency{}
 		ls.of[master] = l
@@ -257,9 +256,8 @@ func (s *Server) watchDials() {
 		r.OnNewNode(func(node *redis.Client) {
 			node.AddHook(dialHook{[]*latency{s.nodes.get(node), s.nodes.get(nil)}})
 		})
-		if master, _ := r.MasterForKey(ended, ""); master != nil { // and not PoolStats, which asks a server
-			s.nodes.get(nil).opened = time.Now()
-		}
+		master, _ := r.MasterForKey(ended, "") // PoolStats would ask a server
+		s.nodes.reached = master != nil
 	}
 }
 
@@ -284,9 +282,23 @@ func (s *Server) Silent(name string, patience time.Duration) bool {
 // if one was opened since then, or if there was an answer.
 func (s *Server) Unreached(name string) error { return s.latencyOf(s.MasterOf(name)).whyUnreached() }
 
-// NeverReached reports whether no connection to the server has been opened yet, of a cluster to no node. So nothing
-// was sent, and an operation that failed has not happened.
-func (s *Server) NeverReached() bool { return s.latencyOf(nil).neverReached() }
+// NeverReached reports whether no connection to the server, or to any node of a cluster, has been opened yet, and there was
+// no answer. Then an operation that failed has not happened. A connection may be opened without the hook, as by a clone of
+// the user's client. What is sent by it changes nothing before the first answer: it must not be executed later than at a time
+// by the server's clock, which is not known.
+func (s *Server) NeverReached() bool {
+	if s.Cluster == nil {
+		return s.latency.neverReached()
+	}
+	s.nodes.mu.Lock()
+	defer s.nodes.mu.Unlock()
+	for _, l := range s.nodes.of {
+		if !l.neverReached() {
+			return false
+		}
+	}
+	return !s.nodes.reached
+}
 
 // Patience returns how long a server must have been silent before a caller who leaves now is told
 // of an outage: for the whole of the call, unless the call is a brief one. If callers of this

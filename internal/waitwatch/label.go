@@ -42,10 +42,11 @@ type Label struct {
 	writing bool
 	written bool // the key may be there
 	denied  bool // it may not be written, and nothing writes again
-	// Until then a lock may stay taken, also when the client has been closed; zero: none does.
-	outlast time.Time
-	failed  bool // the failure was logged
-	closed  bool
+	// A lock may stay taken until outlast, also when the client has been closed; zero: none does. For that the key lives
+	// until lives, or will when the write that is under way has succeeded.
+	outlast, lives time.Time
+	failed         bool // the failure was logged
+	closed         bool
 }
 
 const (
@@ -81,11 +82,21 @@ func (l *Label) lasts(stays time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	until := time.Now().Add(stays)
-	if until.Before(l.outlast.Add(l.every)) {
+	if until.After(l.outlast) {
+		l.outlast = until
+	}
+	if until.Before(l.lives) {
 		return true
 	}
-	l.outlast = until
+	l.lives = until.Add(l.every)
 	return false
+}
+
+// outlasts reports whether a lock may stay taken.
+func (l *Label) outlasts() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return time.Now().Before(l.outlast)
 }
 
 func (l *Label) begin() {
@@ -101,8 +112,11 @@ func (l *Label) begin() {
 
 // write is the goroutine that writes. It ends after the write.
 func (l *Label) write() {
-	ttl := l.ttl()
-	err := l.send(l.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+	sent, ttl, life := time.Now(), l.ttl(), l.cfg.Life
+	if l.outlasts() {
+		life = context.Background() // Close does not end it, and waits
+	}
+	err := l.send(life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
 		return pipe.Set(ctx, l.key, l.text, ttl)
 	})
 	denied := l.cfg.Default && lua.IsDenied(err)
@@ -111,7 +125,10 @@ func (l *Label) write() {
 	}
 	l.mu.Lock()
 	l.writing, l.written, l.denied = false, !denied, denied
-	first := err != nil && !l.failed && l.cfg.Life.Err() == nil // Close ends this context first
+	if l.lives = sent.Add(ttl); err != nil {
+		l.lives = time.Time{}
+	}
+	first := err != nil && !l.failed && l.cfg.Life.Err() == nil && l.watch.cfg.Life.Err() == nil // Close ends these first
 	l.failed = l.failed || err != nil
 	closed, stays := l.closed, time.Now().Before(l.outlast)
 	if !closed && !denied {
@@ -141,14 +158,24 @@ func (l *Label) ttl() time.Duration {
 	return max(ttlFactor*l.every, time.Until(l.outlast)+l.every)
 }
 
-// again writes once more if the client is not idle. A lock that is granted after that check finds recent false, and
+// again writes once more if the client is not idle, or if the label of a lock that stays taken could not be written. A lock that is granted after that check finds recent false, and
 // publishes the label itself.
 func (l *Label) again() {
 	l.recent.Store(false)
-	if l.idle() || !l.recent.CompareAndSwap(false, true) {
+	if !l.needed() || !l.recent.CompareAndSwap(false, true) {
 		return
 	}
 	l.begin()
+}
+
+func (l *Label) needed() bool {
+	if l.watch.cfg.Life.Err() != nil { // the server of a client that was closed
+		return false
+	}
+	l.mu.Lock()
+	missing := l.lives.IsZero() && time.Now().Before(l.outlast)
+	l.mu.Unlock()
+	return missing || !l.idle()
 }
 
 // At is the label at the server of another client, which grants locks of this client as one master of several. Those of

@@ -150,6 +150,36 @@ func TestLabelOutlasts(t *testing.T) {
 		l.Close()
 		require.Equal(t, []string{deleted}, k.take(), "it does not stay any more")
 	})
+	synctest.Test(t, func(t *testing.T) { // a write fails: the next grant writes it, or the timer
+		l, k, _, _ := newLabel(t)
+		for range 2 {
+			k.err = context.DeadlineExceeded
+			l.Publish(10 * time.Minute)
+			require.Len(t, k.take(), 1)
+		}
+		k.mu.Lock()
+		k.err = nil
+		k.mu.Unlock()
+		time.Sleep(30 * time.Second)
+		require.Equal(t, []string{"[set holdfast_client:{id} label ex 600]"}, k.take())
+		time.Sleep(time.Hour)
+		require.Empty(t, k.take())
+	})
+	synctest.Test(t, func(t *testing.T) { // Close comes before the write
+		l, _, _, _ := newLabel(t)
+		life, end := context.WithCancelCause(t.Context())
+		l.cfg.Life = life
+		var sent context.Context
+		l.cfg.Within = func(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+			sent = ctx
+			return context.WithTimeout(ctx, d)
+		}
+		l.Publish(10 * time.Minute)
+		end(errs.ErrClosed)
+		l.Close()
+		require.NoError(t, l.cfg.Tasks.Wait(t.Context()))
+		require.NoError(t, sent.Err())
+	})
 }
 
 // TestLabelAtOthers: it is written at other clients' servers, too, and deleted there. Of the clients that served this one
