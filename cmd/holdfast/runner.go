@@ -189,7 +189,13 @@ func (r *runner) labelled(name string, err error) error {
 	}
 	text := err.Error()
 	for range r.rdbs {
-		for _, h := range <-seen {
+		var holders []inspect.Holder
+		select {
+		case holders = <-seen:
+		case <-ctx.Done(): // go-redis may wait for longer
+			return err
+		}
+		for _, h := range holders {
 			owner := regexp.MustCompile(regexp.QuoteMeta(h.Owner) + `\b`).FindStringIndex(text)
 			if owner != nil && h.Label != "" && !strings.HasPrefix(text[owner[1]:], " (") {
 				return flagged{err, text[:owner[1]] + " (" + h.Label + ")" + text[owner[1]:]}
