@@ -133,14 +133,14 @@ func (q *quorum) Silent(patience time.Duration) bool {
 	return speaking < q.need
 }
 
-// NoAnswer is [engine.Backend.NoAnswer].
-func (q *quorum) NoAnswer() error {
+// Unreached is [engine.Backend.Unreached].
+func (q *quorum) Unreached() error {
 	for _, v := range q.voters {
 		if failure := v.Failure(); failure != nil {
-			return errs.Both(remote.ErrSilent, fmt.Errorf("%s: %w", v.place, failure))
+			return fmt.Errorf("%s: %w", v.place, failure)
 		}
 	}
-	return remote.ErrSilent
+	return nil
 }
 
 // Explain is [engine.Backend.Explain].

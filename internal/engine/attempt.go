@@ -191,7 +191,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 	case errors.Is(cause, errs.ErrClosed):
 		err = cause
 	case cause != nil:
-		err = errs.Outage(errs.WithCause(cause, b.backend.NoAnswer())) // granted, but not confirmed
+		err = errs.Outage(errs.WithCause(cause, b.noAnswer())) // granted, but not confirmed
 	case o.Err != nil:
 		o.Stray = false // nothing stays uncertain: it is given back
 		err = b.Uncertain(o)

@@ -29,8 +29,8 @@ type Backend interface {
 	// failed since they did, or they have answered nothing for so long, and were asked for half of that.
 	// A server that nobody asks is not silent.
 	Silent(patience time.Duration) bool
-	// NoAnswer says that the servers have not answered, and what is known of why.
-	NoAnswer() error
+	// Unreached is why no connection to one of the servers was opened lately; nil if nothing is known of that.
+	Unreached() error
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

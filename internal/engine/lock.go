@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,6 +75,15 @@ func (b *Lock) show(stays time.Duration) {
 	for _, l := range b.labels {
 		l.Publish(stays)
 	}
+}
+
+// noAnswer says that the servers have not answered, and what is known of why. It claims that they are silent, so it is not
+// for a caller who has asked them a moment ago.
+func (b *Lock) noAnswer() error {
+	if one, ok := b.backend.(*oneServer); ok {
+		return one.client.server.NoAnswer(b.Key.Name)
+	}
+	return errs.WithCause(remote.ErrSilent, b.backend.Unreached())
 }
 
 // Backend is where its entries live. It may be the part of another one.
@@ -269,14 +277,11 @@ func (a *Asker) query(ctx context.Context, changes bool, key func() string, acti
 	if !ok && o.Err == nil {
 		o.Err = a.Client.server.Unreached(key())
 	}
-	left := func() error {
-		return errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, a.Client.server.NoAnswer(key())))
-	}
 	switch {
 	case !ok && changes && !a.Client.server.NeverReached():
-		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, left()))))
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), o.Err)))))
 	case !ok:
-		return o, panics.Repanic(Under(ctx, errs.Outage(left())))
+		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))
 	case o.Err != nil:
 		o.Stray = o.Stray && changes
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {

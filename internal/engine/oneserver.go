@@ -60,8 +60,8 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 	return s.client.server.Silent(s.protocol.Name(), patience)
 }
 
-// NoAnswer is [Backend.NoAnswer].
-func (s *oneServer) NoAnswer() error { return s.client.server.NoAnswer(s.protocol.Name()) }
+// Unreached is [Backend.Unreached].
+func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
 
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error {

@@ -30,7 +30,7 @@ func (a *Acquisition) reenter() (*Hold, error) {
 		return g.entry.Set(ctx, remote.SharedBudget{}, count, lease, want, failed)
 	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
-		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, a.base.backend.NoAnswer()))) // settle passes the turn on
+		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, a.base.backend.Unreached()))) // settle passes the turn on
 	}
 	switch {
 	case o.Err != nil && (o.Stray || want.N > 0):
@@ -89,7 +89,7 @@ func (a *Acquisition) joinFailed(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) || !a.grant.isLive() {
 		return a.grant.asked.waitError(cause) // which knows for how long the owner has waited
 	}
-	return errs.Outage(errs.WithCause(cause, a.base.backend.NoAnswer()))
+	return errs.Outage(errs.WithCause(cause, a.base.noAnswer()))
 }
 
 // missing returns the replicas that a re-entry has to wait for, of those that it wants.
@@ -105,7 +105,7 @@ func (g *grant) missing(want remote.Replicas) remote.Replicas {
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if err := g.turn.take(ctx); err != nil { // something else of its is under way
-		return Under(ctx, errs.Outage(errs.WithCause(err, g.base.backend.NoAnswer())))
+		return Under(ctx, errs.Outage(errs.WithCause(err, g.base.noAnswer())))
 	}
 	defer g.turn.pass()
 	g.mu.Lock()
@@ -125,7 +125,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	}
 	switch {
 	case !ok:
-		return errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.NoAnswer()))))
+		return errs.Outage(errs.Both(errs.ErrUncertain, errs.WithCause(context.Cause(ctx), cmp.Or(o.Err, g.base.backend.Unreached()))))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
 	case o.Reply.Status == lua.Gone:

@@ -60,7 +60,7 @@ func (a *Acquisition) waitError(cause error) error {
 		said = Refusal{} // it is over
 	default:
 		if failure == nil {
-			failure = a.base.backend.NoAnswer()
+			failure = a.base.noAnswer()
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}

@@ -139,8 +139,8 @@ func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 // Silent is [engine.Backend.Silent].
 func (b *backend) Silent(time.Duration) bool { return false }
 
-// NoAnswer is [engine.Backend.NoAnswer].
-func (b *backend) NoAnswer() error { return remote.ErrSilent }
+// Unreached is [engine.Backend.Unreached].
+func (b *backend) Unreached() error { return nil }
 
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }
