@@ -63,6 +63,9 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 // Unreached is [Backend.Unreached].
 func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
 
+// NoAnswer says that the server has not answered, and which one it is.
+func (s *oneServer) NoAnswer() error { return s.client.server.NoAnswer(s.protocol.Name()) }
+
 // Explain is [Backend.Explain].
 func (s *oneServer) Explain(err error) error {
 	name := s.protocol.Name()
