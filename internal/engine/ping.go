@@ -67,7 +67,7 @@ func pingFailed(name string, why error) error {
 }
 
 // ping is one call of Ping. Its operations are sent as if they only read: whether one has happened concerns nobody, because
-// no other call has this name.
+// no other call has this name meanwhile.
 type ping struct {
 	Asker
 	keys  keys.Lock

@@ -285,7 +285,7 @@ func (s *Server) Unreached(name string) error { return s.latencyOf(s.MasterOf(na
 // NeverReached reports whether no connection to the server, or to any node of a cluster, has been opened yet, and there was
 // no answer. Then an operation that failed has not happened. A connection may be opened without the hook, as by a clone of
 // the user's client. What is sent by it changes nothing before the first answer: it must not be executed later than at a time
-// by the server's clock, which is not known.
+// by the server's clock, which is not known, or it follows another answer.
 func (s *Server) NeverReached() bool {
 	if s.Cluster == nil {
 		return s.latency.neverReached()

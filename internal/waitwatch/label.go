@@ -158,7 +158,8 @@ func (l *Label) ttl() time.Duration {
 	return max(ttlFactor*l.every, time.Until(l.outlast)+l.every)
 }
 
-// again writes once more if the client is not idle, or if the label of a lock that stays taken could not be written. A lock that is granted after that check finds recent false, and
+// again writes once more if the client is not idle, or if the label of a lock that stays taken could not be
+// written. A lock that is granted after that check finds recent false, and
 // publishes the label itself.
 func (l *Label) again() {
 	l.recent.Store(false)
