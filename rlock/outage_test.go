@@ -284,17 +284,27 @@ func (a asked) Done() <-chan struct{} {
 	return a.Context.Done()
 }
 
-// TestExtendBehindAnother: so does an Extend whose context ends before it has its turn.
-func TestExtendBehindAnother(t *testing.T) {
+// TestBehindAnother: an owner whose context ends before it has its turn has no answer, but is told nothing of a server that
+// has just answered.
+func TestBehindAnother(t *testing.T) {
 	p := proxiedTo(t, redistest.Start(t), patience, nil)
+	warm(t, p)
 	h := lock(t, p.mutex)
-	kept := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
-	inner := begin(h.Context(), t, p.mutex.Lock)
-	<-kept.Fired()
-	ctx, cancel := context.WithCancel(t.Context())
-	unavailable(t, h.Extend(asked{ctx, cancel}, time.Minute), context.Canceled)
-	kept.Release()
-	unlock(t, inner.Hold())
+	for op, ask := range map[string]func(ctx context.Context) error{
+		"lock":   func(ctx context.Context) error { return kindtest.Err(p.mutex.Lock(ctx)) },
+		"extend": func(ctx context.Context) error { return h.Extend(ctx, time.Minute) },
+	} {
+		kept := p.proxy.On(script(lua.Recount), 1, faultproxy.HoldReply)
+		inner := begin(h.Context(), t, p.mutex.Lock)
+		<-kept.Fired()
+		ctx, cancel := context.WithCancel(h.Context())
+		err := ask(asked{ctx, cancel})
+		unavailable(t, err, context.Canceled)
+		tells(t, err, not(holdfast.ErrUncertain), "another operation of the same owner is still under way")
+		require.NotContains(t, err.Error(), "no answer", op)
+		kept.Release()
+		unlock(t, inner.Hold())
+	}
 	unlock(t, h)
 }
 

@@ -165,6 +165,9 @@ func (a *Acquisition) headStart() time.Duration {
 	return 0
 }
 
+// errUnconfirmed is why a lock was given back that was granted.
+var errUnconfirmed = errors.New("the lock was granted, but its replicas were not known to have it in time")
+
 // confirm makes a new grant count: it is written once more, and that has to reach the replicas.
 // Replication is a stream, so who has the later write has the grant, whichever connection or client
 // that came by; and if there was a failover in between, the write finds the grant or does not.
@@ -191,7 +194,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 	case errors.Is(cause, errs.ErrClosed):
 		err = cause
 	case cause != nil:
-		err = errs.Outage(errs.WithCause(cause, b.noAnswer())) // granted, but not confirmed
+		err = errs.Outage(errs.WithCause(cause, errUnconfirmed))
 	case o.Err != nil:
 		o.Stray = false // nothing stays uncertain: it is given back
 		err = b.Uncertain(o)

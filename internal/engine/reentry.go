@@ -89,8 +89,15 @@ func (a *Acquisition) joinFailed(cause error) error {
 	if errors.Is(cause, errs.ErrClosed) || !a.grant.isLive() {
 		return a.grant.asked.waitError(cause) // which knows for how long the owner has waited
 	}
-	return errs.Outage(errs.WithCause(cause, a.base.noAnswer()))
+	why := errUnderWay
+	if a.silent() {
+		why = a.base.noAnswer()
+	}
+	return errs.Outage(errs.WithCause(cause, why))
 }
+
+// errUnderWay is why a re-entry, or a longer lease, could not be asked for in the time of its caller.
+var errUnderWay = errors.New("another operation of the same owner is still under way")
 
 // missing returns the replicas that a re-entry has to wait for, of those that it wants.
 func (g *grant) missing(want remote.Replicas) remote.Replicas {
@@ -105,7 +112,7 @@ func (g *grant) missing(want remote.Replicas) remote.Replicas {
 // extend lengthens the lease.
 func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	if err := g.turn.take(ctx); err != nil { // something else of its is under way
-		return Under(ctx, errs.Outage(errs.WithCause(err, g.base.noAnswer())))
+		return Under(ctx, errs.Outage(errs.WithCause(err, errUnderWay)))
 	}
 	defer g.turn.pass()
 	g.mu.Lock()

@@ -38,6 +38,11 @@ func (g *grant) noted() (n *Note, known int) {
 // errAsking is why a caller who asks once is refused before any server has said who has the lock.
 var errAsking = errors.New("another call of this client asks for it, and has no answer yet")
 
+// silent reports whether the servers that decide have been silent for as long as the caller stayed, see [Backend.Silent].
+func (a *Acquisition) silent() bool {
+	return a.base.backend.Silent(a.base.Client.server.Patience(a.wait, start.Add(a.begun)))
+}
+
 // waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the
 // caller asked once and has the answer. The kind of the error is what is known of the lock, whoever
 // asked; errors.go in the root has the table.
@@ -48,7 +53,7 @@ func (a *Acquisition) waitError(cause error) error {
 	}
 	note, known := g.noted()
 	said, news, failure := note.since(known)
-	silent := a.base.backend.Silent(a.base.Client.server.Patience(a.wait, start.Add(a.begun)))
+	silent := a.silent()
 	if front, id := g.inFront(); front != nil && !news {
 		said, news = Refusal{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
