@@ -71,9 +71,15 @@ func TestPingOfASilentServer(t *testing.T) {
 	c := kindtest.NewClient(t, srv.Client(t), &holdfast.Options{RetryBudget: 200 * time.Millisecond})
 	require.NoError(t, c.Ping(t.Context()))
 	srv.Pause()
-	err := c.Ping(t.Context())
+	spent := c.Ping(t.Context())
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	left := c.Ping(ctx)
 	srv.Resume()
-	require.ErrorIs(t, err, holdfast.ErrUnavailable)
+	for _, err := range []error{spent, left} {
+		require.ErrorIs(t, err, holdfast.ErrUnavailable)
+		require.ErrorContains(t, err, "no answer from "+srv.Addr())
+	}
 	kindtest.Eventually(t, "it works again", func() bool { return c.Ping(t.Context()) == nil })
 	for _, key := range srv.Client(t).Keys(t.Context(), "*").Val() {
 		require.LessOrEqual(t, srv.Client(t).PTTL(t.Context(), key).Val(), 10*time.Second, key)

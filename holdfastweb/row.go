@@ -110,11 +110,11 @@ func waiting(l *inspect.Lock) (number, words string) {
 	case l.Waiters == 0 && more == "":
 		return "0", "nobody waits"
 	case l.Waiters == 0 && l.Listening > 0:
-		return "(" + strconv.Itoa(l.Listening) + ")", "connections listen for a release" + more
+		return "~" + strconv.Itoa(l.Listening), "connections listen for a release" + more
 	case l.Listening > 0:
-		return "(" + strconv.Itoa(l.Listening) + ")", "connections listen for a release; waiters of this kind have no places" + more
+		return "~" + strconv.Itoa(l.Listening), "connections listen for a release; waiters of this kind have no places" + more
 	case l.Listening < 0, more != "":
 		return "?", "not known" + more
 	}
-	return "–", "nobody listens for a release"
+	return "0", "nobody listens for a release"
 }

@@ -17,12 +17,12 @@ func TestWaiting(t *testing.T) {
 		number, words string
 	}{
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours}, "?", "not known" + hidden},
-		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: 1}, "(1)",
+		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: 1}, "~1",
 			"connections listen for a release; waiters of this kind have no places" + hidden},
-		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "–", "nobody listens for a release"},
-		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "–", "nobody listens for a release"},
+		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "0", "nobody listens for a release"},
+		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "0", "nobody listens for a release"},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours}, "?", "not known" + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "(1)", "connections listen for a release" + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "connections listen for a release" + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1}, "1", "wait in the queue" + hidden},
 		{inspect.Lock{Kind: inspect.Semaphore, Holders: ours}, "0", "nobody waits"},
 	} {

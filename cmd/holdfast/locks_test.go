@@ -234,6 +234,10 @@ func TestTableFits(t *testing.T) {
 		}
 		require.Equal(t, width >= 140, strings.Contains(out.String(), owner))
 	}
+	var labelled bytes.Buffer
+	require.NoError(t, sizedTable(&labelled, 100, false).add(&inspect.Lock{Name: "orders:1234567890123456789", Kind: inspect.Plain,
+		Holders: []inspect.Holder{{Owner: owner, Label: "deploy@web-1[812] report"}}}))
+	require.Contains(t, labelled.String(), "\norders:1234567890123456789 lock      deploy@web-1[812] report ")
 	var out, end bytes.Buffer
 	table := sizedTable(&out, 0, false)
 	require.NoError(t, table.add(&l))

@@ -21,7 +21,7 @@ type table struct {
 	*screen
 	width             int  // of the terminal; 0: it is none
 	wide              bool // there is room for all of an owner, and the token
-	name              int  // columns of a name
+	name, owner       int  // columns of a name, and of an owner
 	masters           bool // of several: each line says which one
 	locks, bad, waits int
 }
@@ -39,15 +39,25 @@ func sizedTable(out io.Writer, width int, masters bool) *table {
 	t := &table{screen: newScreen(out), width: width, masters: masters}
 	t.wide = t.width == 0 || t.width >= 140
 	rest := kindWidth + 2*timeWidth + waitWidth + noteWidth
-	if t.wide {
-		rest += longOwner + tokenWidth
-	} else {
-		rest += shortOwner
+	switch {
+	case t.wide:
+		rest += tokenWidth
+	case width < 100:
+		rest -= noteWidth - len("unlocked") // what is longer is cut at its end
 	}
-	if t.name = 40; t.width > 0 {
-		t.name = max(t.width-rest, 16)
+	if t.name, t.owner = 40, longOwner; t.width > 0 {
+		t.owner = t.ownerWidth(t.width - rest)
+		t.name = max(t.width-rest-t.owner, 16)
 	}
 	return t
+}
+
+// ownerWidth is what an owner has of the columns that names and owners share: half of them, if it is not whole.
+func (t *table) ownerWidth(both int) int {
+	if t.wide {
+		return longOwner
+	}
+	return min(max(both/2, shortOwner), longOwner)
 }
 
 func (t *table) add(l *inspect.Lock) error {
@@ -69,12 +79,12 @@ func (t *table) add(l *inspect.Lock) error {
 	if t.masters {
 		note = append(note, "at "+l.Server)
 	}
-	return t.row(colour, t.cut(visible(l.Name), t.name-1), string(l.Kind), t.owner(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
+	return t.row(colour, t.cut(visible(l.Name), t.name-1), string(l.Kind), t.ownerOf(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
 }
 
 // notes are what is to be said of a lock in a word each: what looks wrong, and that nobody works under it any more.
 func notes(l *inspect.Lock) (all []string) {
-	if slices.ContainsFunc(l.Holders, func(h inspect.Holder) bool { return h.Left }) {
+	if unlocked(l) {
 		all = append(all, "unlocked")
 	}
 	for _, p := range l.Problems {
@@ -83,13 +93,17 @@ func notes(l *inspect.Lock) (all []string) {
 	return all
 }
 
+// unlocked: a holder has unlocked, and the lock stays taken for the rest of its HoldAtLeast.
+func unlocked(l *inspect.Lock) bool {
+	return slices.ContainsFunc(l.Holders, func(h inspect.Holder) bool { return h.Left })
+}
+
 func (t *table) row(colour, name, kind, owner, since, left, wait, token, note string) error {
 	line := pad(name, t.name) + pad(kind, kindWidth)
-	if t.wide {
-		line += pad(owner, longOwner)
-	} else {
-		line += pad(t.cut(owner, shortOwner-1), shortOwner)
+	if !t.wide {
+		owner = t.cut(owner, t.owner-1)
 	}
+	line += pad(owner, t.owner)
 	line += pad(since, timeWidth) + pad(left, timeWidth) + pad(wait, waitWidth)
 	if t.wide {
 		line += pad(token, tokenWidth)
@@ -152,8 +166,8 @@ func further(q *inspect.Query) string {
 	return ` "holdfast ls --all" shows those of the last hour, --redisson those of Redisson alone.`
 }
 
-// owner is who has a lock, or what stands for that.
-func (t *table) owner(l *inspect.Lock) string {
+// ownerOf is who has a lock, or what stands for that.
+func (t *table) ownerOf(l *inspect.Lock) string {
 	switch {
 	case l.Kind == inspect.Latch:
 		return strconv.FormatInt(l.Count, 10) + " to count"
@@ -174,7 +188,7 @@ func (t *table) owner(l *inspect.Lock) string {
 			more += "…"
 		}
 		if !t.wide {
-			text = t.cut(text, shortOwner-1-len(more))
+			text = t.cut(text, t.owner-1-len(more))
 		}
 		text += more
 	}
@@ -202,16 +216,17 @@ func rest(l *inspect.Lock) string {
 	return short(left)
 }
 
+// waiting is how many wait: about so many, if all that is known is how many connections listen.
 func waiting(l *inspect.Lock) string {
 	switch {
 	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
 		return strconv.Itoa(l.Waiters)
 	case l.Listening > 0:
-		return fmt.Sprintf("(%d)", l.Listening)
+		return "~" + strconv.Itoa(l.Listening)
 	case l.Listening < 0, l.Uncounted():
 		return "?"
 	}
-	return "-"
+	return "0"
 }
 
 func tokenOf(l *inspect.Lock) string {

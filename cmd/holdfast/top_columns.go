@@ -7,6 +7,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
+	"github.com/holdfast-go/holdfast/inspect"
 )
 
 const inverse = "7"
@@ -24,8 +25,8 @@ type column struct {
 // The name comes first, and has what the others leave.
 var topColumns = []column{
 	{"KIND", "", kindWidth, 72, false, func(_ *topModel, r *live.Row) string { return string(r.Lock.Kind) }},
-	{"OWNER", "", shortOwner, 56, false, func(m *topModel, r *live.Row) string { return m.table.owner(&r.Lock) }},
-	{"HELD", "oldest", timeWidth, 36, true, func(_ *topModel, r *live.Row) string { return since(&r.Lock) }},
+	{"OWNER", "", shortOwner, 56, false, func(m *topModel, r *live.Row) string { return m.table.ownerOf(&r.Lock) }},
+	{"HELD", "oldest", timeWidth, 36, true, func(_ *topModel, r *live.Row) string { return held(&r.Lock) }},
 	{"LEFT", "left", timeWidth, 64, true, func(_ *topModel, r *live.Row) string { return rest(&r.Lock) }},
 	{"WAIT", "waiters", waitWidth, 20, true, func(_ *topModel, r *live.Row) string { return waiting(&r.Lock) }},
 	{"GRANTS", "grants", 8, 44, true, func(_ *topModel, r *live.Row) string { return perSecond(r.Rate) }},
@@ -34,6 +35,14 @@ var topColumns = []column{
 	{"PROBLEMS", "problems", noteWidth, 130, false, func(_ *topModel, r *live.Row) string {
 		return strings.Join(notes(&r.Lock), ",")
 	}},
+}
+
+// held is since when a lock is held: a holder that has unlocked does nothing under it any more.
+func held(l *inspect.Lock) string {
+	if unlocked(l) {
+		return "done"
+	}
+	return since(l)
 }
 
 // perSecond is a rate in at most seven columns.
@@ -60,12 +69,16 @@ func (m *topModel) cells(r *live.Row) string {
 	rest := width - 2
 	var shown []column
 	for _, c := range topColumns {
-		if c.head == "OWNER" && m.table.wide {
-			c.width = longOwner
-		}
 		if width >= c.from {
 			shown = append(shown, c)
 			rest -= c.width
+		}
+	}
+	for i := range shown {
+		if c := &shown[i]; c.head == "OWNER" {
+			both := rest + c.width
+			c.width = m.table.ownerWidth(both)
+			m.table.owner, rest = c.width, both-c.width
 		}
 	}
 	name := max(rest, 8)

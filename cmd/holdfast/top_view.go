@@ -47,9 +47,9 @@ func (m *topModel) lines() []string {
 	return all
 }
 
-// headHeight is how many lines there are above the rows: on a low screen the columns alone.
+// headHeight is how many lines there are above the rows: on a low screen, or above the help, one.
 func (m *topModel) headHeight() int {
-	if m.height < 8 {
+	if m.height < 8 || m.mode == helping {
 		return 1
 	}
 	return 3
@@ -246,9 +246,9 @@ func (m *topModel) help() []string {
 		"  x         end a hold: shows the owner and the token, and asks",
 		"  space     ask the servers nothing, or go on          q ctrl+c   quit",
 		m.paint(bold, "Columns"),
-		"  HELD      since the grant, by its token; readers and permits have none",
+		"  HELD      since the grant, by its token; done: unlocked, and stays taken for a while",
 		"  LEFT      of the lease; of a latch until it opens by itself",
-		"  WAIT      places in the queue; (2) connections that listen, without places",
+		"  WAIT      places in the queue; ~2: connections that listen; ?: not known",
 		"  GRANTS    a second, at least; ~ is a guess, where they come faster than looks",
 		"  !         looks wrong: enter says why. A dim row was not looked at lately",
 	)

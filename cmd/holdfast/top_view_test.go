@@ -107,6 +107,22 @@ func TestTopColumns(t *testing.T) {
 	}
 }
 
+// TestTopSmall: at 80 columns and 20 lines the help is whole, and so is an owner's label of usual length. A holder that has
+// unlocked is marked there, too.
+func TestTopSmall(t *testing.T) {
+	m := oddModel(t)
+	m.width, m.height = 80, 20
+	l := &m.rows[0].Lock
+	l.Holders = []inspect.Holder{{Owner: "11111111-2222-4333-8444-555555555555:h1", Label: "ann@web-1[12] curl", Left: true}}
+	require.Contains(t, m.row(m.rows[0], false), " ann@web-1[12] curl    done ")
+	l.Holders[0].Left = false
+	require.NotContains(t, m.row(m.rows[0], false), "done")
+	m.mode = helping
+	help := m.help()
+	require.Contains(t, m.lines(), help[0])
+	require.Contains(t, m.lines(), help[len(help)-1])
+}
+
 // TestTopKeys: a key without a meaning does nothing, and none of them fails where there is no row.
 func TestTopKeys(t *testing.T) {
 	m := oddModel(t)

@@ -19,18 +19,18 @@ func TestWaiting(t *testing.T) {
 		column, line string
 	}{
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours}, "?", "not known; " + hidden},
-		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: 2}, "(2)",
+		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: 2}, "~2",
 			"2 listeners for a release; who that is, Redis does not know; " + hidden},
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: -1}, "?", "not known: the server does not tell who listens; " + hidden},
-		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "-", ""},
-		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "-", ""},
+		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "0", ""},
+		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "0", ""},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours}, "?", "not known; " + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "(1)", "1 listener for a release; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "1 listener for a release; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: 1}, "2", "2; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: redissons}, "0", "0"},
 		{inspect.Lock{Kind: inspect.Fair, Holders: ours, Waiters: 3}, "3", "3"},
 		{inspect.Lock{Kind: inspect.Semaphore, Holders: ours}, "0", "0"},
-		{inspect.Lock{Kind: inspect.Latch, Waiters: -1, Count: 1}, "-", ""},
+		{inspect.Lock{Kind: inspect.Latch, Waiters: -1, Count: 1}, "0", ""},
 	} {
 		require.Equal(t, c.column, waiting(&c.lock), "%+v", c.lock)
 		var out strings.Builder

@@ -121,10 +121,11 @@ func (s *sight) counted() event {
 func lines(out io.Writer) func(event) error {
 	s := newScreen(out)
 	f, file := out.(*os.File)
-	short := file && term.IsTerminal(int(f.Fd())) && s.width() < 112 //nolint:gosec // a file descriptor fits
-	owners := 42
+	const others, whole = 66, 42                                              // columns: of all but the owner, and of an owner that is whole
+	short := file && term.IsTerminal(int(f.Fd())) && s.width() < others+whole //nolint:gosec // a file descriptor fits
+	owners := whole
 	if short {
-		owners = 14
+		owners = max(s.width()-others, 14)
 	}
 	headed := false
 	return func(e event) error {
@@ -141,7 +142,7 @@ func lines(out io.Writer) func(event) error {
 			owner = client[:8] + ":" + number
 		}
 		if short && e.Label != "" {
-			owner = printable.Text(e.Label, owners)
+			owner = middleCut(visible(e.Label), owners)
 		}
 		wait := number(e.Waiters)
 		if e.Waiters == nil && slices.Contains(waited, e.Kind) {

@@ -89,7 +89,7 @@ func TestLive(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan struct{})
 	go func() { defer close(gone); _, _ = rlock.New(other, "orders:43").Lock(ctx) }()
-	b.until("[...document.querySelectorAll('#rows tr')].some(tr => tr.innerText.includes('orders:43') && tr.innerText.includes('(1)'))")
+	b.until("[...document.querySelectorAll('#rows tr')].some(tr => tr.innerText.includes('orders:43') && tr.innerText.includes('~1'))")
 	cancel()
 	<-gone
 	require.NoError(t, late.Unlock(t.Context()))

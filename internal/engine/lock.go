@@ -273,9 +273,10 @@ func (a *Asker) query(ctx context.Context, changes bool, key func() string, acti
 	if err := a.MayAsk(ctx); err != nil {
 		return remote.Outcome{}, err
 	}
+	begun := time.Now()
 	o, ok := a.Client.session.Call(ctx, action, func(remote.Outcome) {})
 	if !ok && o.Err == nil {
-		o.Err = a.Client.server.Unreached(key())
+		o.Err = a.Client.server.NoAnswerTo(ctx, begun, key())
 	}
 	switch {
 	case !ok && changes && !a.Client.server.NeverReached():

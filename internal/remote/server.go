@@ -179,6 +179,18 @@ func (s *Server) NoAnswer(name string) error {
 	return errs.Reworded(ErrSilent.Error()+s.from(name), ErrSilent)
 }
 
+// NoAnswerTo says why a caller who leaves now has no answer: no connection was opened, or the server was silent, see
+// [Server.Patience]. It is nil if neither is known.
+func (s *Server) NoAnswerTo(wait context.Context, begun time.Time, name string) error {
+	if why := s.Unreached(name); why != nil {
+		return why
+	}
+	if s.Silent(name, s.Patience(wait, begun)) {
+		return s.NoAnswer(name)
+	}
+	return nil
+}
+
 // from names the server for errors. It is empty if its address is not known, as with Sentinel.
 func (s *Server) from(name string) string {
 	master, _ := s.redis.(*redis.Client)
