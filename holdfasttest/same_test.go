@@ -47,6 +47,15 @@ func patientQuorum(c *holdfast.Client, name string) holdfast.Locker {
 	return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))
 }
 
+// try asks once. A quorum waits for the answer, however busy the machine is.
+func try(l holdfast.Locker) (*holdfast.Hold, error) {
+	var opts []holdfast.Option
+	if _, several := l.(*redlock.Mutex); several {
+		opts = append(opts, redlock.MasterTimeout(5*time.Second))
+	}
+	return l.TryLock(context.Background(), opts...)
+}
+
 // play is one run of a scenario.
 type play struct {
 	stage

@@ -30,7 +30,7 @@ var troubles = map[string]scenario{
 	"taken": {kinds: alone, play: func(p *play) {
 		h := p.lock(p.locker(holdfast.Options{}))
 		other := p.locker(holdfast.Options{})
-		p.note("try: %s", of(other.TryLock(context.Background())))
+		p.note("try: %s", of(try(other)))
 		p.note("wait: %s", of(other.Lock(context.Background(), holdfast.Wait(time.Second))))
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
@@ -78,7 +78,7 @@ var troubles = map[string]scenario{
 		}
 		set(2 * time.Second)
 		l := p.locker(holdfast.Options{})
-		p.note("try: %s", of(l.TryLock(context.Background())))
+		p.note("try: %s", of(try(l)))
 		h := p.lock(l)
 		set(0)
 		p.note("extend: %s, unlock: %s", what(h.Extend(context.Background(), time.Minute)), what(h.Unlock(context.Background())))
@@ -169,7 +169,7 @@ var troubles = map[string]scenario{
 		h := p.lock(p.locker(holdfast.Options{}), holdfast.NoRenewal())
 		p.moveClock(-time.Hour)
 		p.moveClock(59 * time.Minute)
-		p.note("try: %s", of(p.locker(holdfast.Options{}).TryLock(context.Background())))
+		p.note("try: %s", of(try(p.locker(holdfast.Options{}))))
 		p.unlock(h)
 		p.free(h)
 	}},
@@ -202,7 +202,7 @@ var troubles = map[string]scenario{
 		h := p.lock(l)
 		p.note("close: %s", what(c.Close(context.Background())))
 		p.over(h)
-		p.note("try: %s, unlock: %s", of(l.TryLock(context.Background())), what(h.Unlock(context.Background())))
+		p.note("try: %s, unlock: %s", of(try(l)), what(h.Unlock(context.Background())))
 		p.free(h)
 	}},
 }
@@ -268,7 +268,7 @@ var occupied = map[string]scenario{
 		c := p.client(nil)
 		l := p.make(c, name)
 		release := p.occupy(p.others(), 0)
-		p.note("try: %s", of(l.TryLock(context.Background())))
+		p.note("try: %s", of(try(l)))
 		p.note("wait: %s, held %s", of(l.Lock(context.Background(), holdfast.Wait(moment))), p.held())
 		eventually(p.T, "who has given up has left", func() bool { return p.seen().Waiters <= 0 && len(p.seen().Queue) == 0 })
 		p.look(p.client(nil), nil)
