@@ -94,6 +94,7 @@ const (
 	suites               // internal/testkit/kindtest, adaptertest: likewise; what every kind must do, as users see it
 	doubles              // internal/testkit/memory: likewise; a server that is none
 	internal
+	events   // event: what an observer is told; data of users and of those who tell it
 	base     // lua, pubsub, watchdog: know nothing of locks as users see them
 	guards   // fence: what stores do with tokens
 	remote   // internal/remote: one Redis, and what is sent to it
@@ -134,6 +135,8 @@ func layerOf(dir string) layer {
 		return base
 	case first == "fence":
 		return guards
+	case dir == "event":
+		return events
 	case dir == ".":
 		return root
 	case first == "scripts":
@@ -179,7 +182,7 @@ func forbidden(from, to string) string {
 		}
 		return "what tests lean on must not lean on what they test"
 	case f == suites:
-		if d == root || d == helpers {
+		if d == root || d == helpers || d == events {
 			return ""
 		}
 		return "a suite for all kinds sees locks as users do, and knows neither the kinds nor what they are built on"
@@ -190,6 +193,8 @@ func forbidden(from, to string) string {
 		return "a double stands in for Redis below the engine, and knows no kind"
 	case d == helpers || d == suites || d == doubles:
 		return "servers, faults and leak checks are for tests; users would link them into their services"
+	case f == events:
+		return "what an observer is told is data; it knows nothing of who tells it"
 	case f == programs:
 		return ""
 	case f == tools:
@@ -197,6 +202,11 @@ func forbidden(from, to string) string {
 	case f == guards && (d == root || d == middle || d == remote || d == kinds || d == base && dir != "lua" ||
 		dir == "internal/kind"):
 		return "a guard is the store's, which knows tokens and no locks: whoever only writes needs none"
+	case d == events:
+		if f == reports || f == middle || f == root || f == watchers {
+			return ""
+		}
+		return "only who tells of events, or hears of them, names them"
 	case d == watchers:
 		return "what exporters make of events is theirs; the library tells of events and counts nothing"
 	case f == watchers && d != root && dir != "watchdog" && dir != "internal/printable":
@@ -209,8 +219,8 @@ func forbidden(from, to string) string {
 		return "what stores do with tokens is up to them; the library grants tokens and does not depend on it"
 	case f == reports && (d == middle || d == root):
 		return "what is told of locks sees them through what the engine gives it"
-	case d == reports && f != reports && f != middle && f != root:
-		return "only the engine has something to tell, and the root shows what it is"
+	case d == reports && f != reports && f != middle:
+		return "only the engine has something to tell"
 	case f == base && d == base:
 		return "lua, pubsub and watchdog are each understood and tested alone; what joins them belongs in the engine"
 	case f == remote && (d == middle || d == root):
@@ -229,7 +239,7 @@ func forbidden(from, to string) string {
 		return "kinds are independent of each other; what two of them share belongs in internal"
 	case d == kinds:
 		return "nothing below the kinds may know which kinds there are, so that one can be added without changing them"
-	case f == root && d != middle && dir != "internal/errs" && dir != "internal/notify":
+	case f == root && d != middle && dir != "internal/errs":
 		return "the root holds what users read, and nothing else; what works belongs in internal/engine"
 	case f == internal && (d == remote || d == middle || d == root):
 		return "other internal packages are below the engine; pass in what they need"
@@ -308,6 +318,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		"knows neither": "internal/testkit/kindtest>rlock internal/testkit/kindtest>lua " +
 			"internal/testkit/adaptertest>rlock",
 		"knows no kind":         "internal/testkit/memory>rlock",
+		"is data":               "event>. event>internal/errs",
+		"names them":            "internal/remote>event rlock>event pubsub>event internal/kind>event",
 		"counts nothing":        "internal/engine>internal/telemetry rlock>internal/telemetry .>internal/telemetry",
 		"sees nothing inside":   "internal/telemetry>internal/engine internal/telemetry>rlock",
 		"knows of none":         "rlock>internal/adapt",
@@ -322,7 +334,8 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		"only go-redis": "rlock>!github.com/stretchr/testify lua>!github.com/redis/go-redis/v90 " +
 			"lua>!github.com/holdfast-go/holdfas",
 		"": // allowed
-		".>internal/engine .>internal/errs .>internal/notify internal/engine>internal/waitwatch " +
+		".>internal/engine .>internal/errs .>event internal/engine>internal/waitwatch " +
+			"internal/engine>event internal/notify>event internal/telemetry>event internal/testkit/kindtest>event " +
 			"internal/waitwatch>internal/notify internal/notify>watchdog " +
 			".>!golang.org/x/sync/errgroup .>!github.com/google/uuid " +
 			"internal/engine>internal/remote internal/engine>lua internal/engine>pubsub internal/engine>watchdog " +

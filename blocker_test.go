@@ -307,7 +307,7 @@ func TestReplicaGrantsNothing(t *testing.T) {
 	for name, lock := range map[string]func(c *holdfast.Client, name string) holdfast.Locker{
 		"rlock": func(c *holdfast.Client, name string) holdfast.Locker { return rlock.New(c, name) },
 		"beside": func(c *holdfast.Client, name string) holdfast.Locker {
-			return rlock.New(c, name, holdfast.RespectStrings())
+			return rlock.New(c, name, rlock.RespectStrings())
 		},
 		"fairlock":  func(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) },
 		"write":     func(c *holdfast.Client, name string) holdfast.Locker { return rwlock.New(c, name) },

@@ -39,7 +39,7 @@ type Client engine.Client
 // library cannot know where that type sends commands. To see or change commands, use hooks of
 // go-redis.
 func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
-	c, err := engine.New(rdb, opts.inside())
+	c, err := engine.New(rdb, (*engine.Options)(opts))
 	return (*Client)(c), err
 }
 

@@ -44,7 +44,7 @@ var (
 	_ func(time.Duration) holdfast.Option                                                                         = holdfast.Wait
 	_ func(time.Duration) holdfast.Option                                                                         = holdfast.Lease
 	_ func() holdfast.Option                                                                                      = holdfast.NoRenewal
-	_ func() holdfast.Option                                                                                      = holdfast.RespectStrings
+	_ func() holdfast.Option                                                                                      = rlock.RespectStrings
 	_ func(time.Duration) holdfast.Option                                                                         = holdfast.HoldAtLeast
 	_ func() holdfast.Option                                                                                      = holdfast.ReleaseOnError
 	_ func(context.Context, holdfast.Locker) sync.Locker                                                          = holdfast.SyncLocker

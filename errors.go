@@ -73,7 +73,7 @@ var (
 	// the lease ends by itself. Without ErrUnavailable it comes from Unlock: the caller no longer
 	// holds the lock, and may have lost it before the release.
 	ErrUncertain = errs.ErrUncertain
-	// ErrNotReplicated says that fewer replicas than [WithReplicas] asks for confirmed the grant in
+	// ErrNotReplicated says that fewer replicas than [Replicas] asks for confirmed the grant in
 	// time, or that a failover lost the grant first. The lock is not held. The text says how many
 	// replicas confirmed.
 	ErrNotReplicated = errs.ErrNotReplicated

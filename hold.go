@@ -47,7 +47,7 @@ func (h *Hold) Context() context.Context { return (*engine.Hold)(h).Context() }
 //     within the last 10 ms. A nil error then means that the client knew of no loss. If somebody
 //     forced the lock free in that time, or wiped the server, the next holder's next renewal finds
 //     the loss, at most a third of the lease later. With [NoHandoff], Unlock asks Redis each time.
-//     With [Keep], Unlock may keep the lock for the client's next holder without asking, for as
+//     With Keep of package rlock, Unlock may keep the lock for the client's next holder without asking, for as
 //     long as the option says.
 //   - A lost answer. If the answer to the release was lost, the repeated release may find that the
 //     lock is not held. It cannot tell whether the first release did that. Unlock then asks who has
@@ -79,7 +79,7 @@ func (h *Hold) UnlockNow(ctx context.Context) error {
 // finish early can use it. All holds of an owner share the channel.
 //
 // Goroutines of the same client count when they begin to wait. Other clients count only under
-// [Keep], and only if they use this library. They count when they are refused, whether they wait or
+// Keep of package rlock, and only if they use this library. They count when they are refused, whether they wait or
 // not. A hold of a kind whose waiters queue at the server never learns that the lock is wanted. The
 // channel of a nil Hold is nil, and so is that of a multilock's hold. Wanted is a hint, which can
 // be lost: no promise depends on it.
@@ -96,7 +96,7 @@ func (h *Hold) Wanted() <-chan struct{} { return (*engine.Hold)(h).Wanted() }
 func (h *Hold) Token() uint64 { return (*engine.Hold)(h).Token() }
 
 // Owner is the owner's name in Redis, "<client uuid>:h<number>", with a k or an s for the h under
-// [Keep]. The number counts the owners of the client and is not a fencing token. When the client
+// Keep of package rlock. The number counts the owners of the client and is not a fencing token. When the client
 // hands the lock off, later holders keep the name of the first owner; their tokens tell their holds
 // apart. A quorum lock gives each grant a number of its own, even under one owner's context.
 func (h *Hold) Owner() string { return (*engine.Hold)(h).Owner() }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
 
@@ -90,7 +91,7 @@ type Options struct {
 	LongWait time.Duration
 	// Observer has functions that the client calls at waits, grants, ends, renewals, scripts and
 	// lost subscriptions, for metrics and traces. Default: none.
-	Observer *Observer
+	Observer *event.Observer
 
 	// Prefix is put in front of the name of every lock of this client, as a NameMapper of Redisson
 	// does: with "team:", the name "orders:42" is "team:orders:42" in Redis. So clients share a
@@ -108,7 +109,7 @@ type Options struct {
 	// All clients of a lock must agree, Redisson's too. Otherwise they exclude each other, but do
 	// not get each other's release messages, and wait for the end of the lease. Servers of a
 	// cluster pass classic messages on to all others. They cannot say who listens to a classic
-	// channel. So [Keep] keeps nothing, hand-offs end every 10 ms, and a fair lock takes dead
+	// channel. So Keep of package rlock keeps nothing, hand-offs end every 10 ms, and a fair lock takes dead
 	// waiters for living ones until the claim that they were given has ended.
 	ClassicPubSub bool
 }
@@ -143,60 +144,6 @@ func NoRenewal() Option { return engine.NoRenewal() }
 // for a kind that never hands off. A fair lock hands off within a run of its queue only.
 func NoHandoff() Option { return engine.NoHandoff() }
 
-// Keep lets the client keep the lock after Unlock, without a holder, for as long as nobody else
-// wants it, but for at most d of idleness. The next Lock of this client for the name then takes the
-// lock without asking Redis, in about two microseconds. That call is a new holder like any other,
-// with an owner, a context and a greater fencing token of its own. Use Keep for names that one
-// process locks again and again while others rarely want them. For other names it costs a little
-// and brings nothing.
-//
-//   - Another client of this library that is refused the lock sends a recall message. If nobody
-//     holds the lock then, the client releases it at once: Lock takes two messages longer than for
-//     a free lock. TryLock returns [ErrNotAcquired], and finds the lock free a moment later.
-//   - Redisson's clients, and earlier versions of this library, cannot send a recall message. They
-//     wait for up to d. So does every client whose message is lost, or not permitted: the channel
-//     is that of the lock, followed by a colon and the id of the keeping client.
-//   - A process that dies while it keeps the lock blocks others until the lease ends, as a holder
-//     that dies does. Choose a short [Lease] if that matters.
-//   - To Redis a kept lock is a held one: State names an owner, and the client renews the lease.
-//   - If somebody forces a kept lock free, or the server loses it, up to a third of the lease may
-//     pass before the client knows. A Lock within that time gets a hold that is then lost. The
-//     fencing token protects from that, as from every hold that is lost.
-//
-// The client does not keep a lock while it cannot receive recall messages. That is so before it has
-// subscribed to them, which the first Lock of a name begins, and where the server cannot say who
-// listens (a cluster of Redis 6, or with [Options.ClassicPubSub]). Nor does it keep a lock that was
-// several times recalled, or idle for d, before a caller of this client wanted it again. It tries
-// again later. [Client.Close] releases the locks that are kept.
-//
-// d is also the longest time for which the client does not ask Redis whether others listen for a
-// release. 0 keeps nothing. Keep has no effect on a hold with [NoHandoff], [NoRenewal] or
-// [HoldAtLeast]. Kinds that cannot keep a lock refuse the option: all but rlock.
-func Keep(d time.Duration) Option { return engine.Keep(d) }
-
-// RespectStrings treats a string at the lock's key as a lock that somebody else has. The locks of
-// redsync, bsm/redislock and rueidislock are such strings. So Go services that use one of them can
-// share a lock with this library, while a fleet moves from one to the other. docs/migrating.md in
-// the repository says how. Without the option a string is an error, because it may be the key of
-// your data.
-//
-//   - Lock waits until the string is gone. Nobody announces that, so Lock asks again when the
-//     string's time to live ends, and each 125 to 250 ms until then. One waiter of each client and
-//     name asks.
-//   - TryLock returns [ErrNotAcquired] at once, and the error's text says that a string is in the
-//     way.
-//   - Lock waits for a string without a time to live in the same way, and the error's text says so.
-//   - The lock is not handed off within the process, as with [NoHandoff], and [Keep] has no effect:
-//     the client would not learn that a client of another library waits.
-//
-// The library never changes the string. Only acquisitions respect it. State and ForceUnlock return
-// an error as without the option, and a hold whose key became a string is lost. The other library
-// must respect this one's locks too, which are hashes. It does if it sets its string only where
-// there is no key at all (SET NX).
-//
-// Kinds that cannot wait for a string refuse the option: all but rlock.
-func RespectStrings() Option { return engine.RespectStrings() }
-
 // HoldAtLeast keeps the lock taken until d after the grant, however early it is unlocked. So a job
 // runs once per period under the lock, even if the job is short and the clocks of the machines
 // differ. Unlock leaves the lock in Redis for exactly the rest of d. The hold ends all the same:
@@ -226,12 +173,12 @@ func HoldAtLeast(d time.Duration) Option { return engine.HoldAtLeast(d) }
 // stays taken for the time of HoldAtLeast all the same.
 func ReleaseOnError() Option { return engine.ReleaseOnError() }
 
-// WithReplicas makes a grant count only when n replicas of the server confirm it within timeout
+// Replicas makes a grant count only when n replicas of the server confirm it within timeout
 // (WAIT). If fewer confirm, the client gives the lock back, and Lock and TryLock return
 // [ErrNotReplicated]. The error says how many confirmed. Lock does not retry by itself: while
 // replicas are missing it would take the lock and give it back, again and again, and hinder others.
 //
-// WithReplicas narrows the window in which a failover loses a lock that is held. It does not close
+// Replicas narrows the window in which a failover loses a lock that is held. It does not close
 // the window. A replica that is not among the n may be promoted. That cannot happen if n is the
 // number of all replicas, connected or not. A replica that confirmed may lose its memory before it
 // is promoted. Only the fencing token protects from that.
@@ -254,13 +201,13 @@ func ReleaseOnError() Option { return engine.ReleaseOnError() }
 // Each acquisition costs another round trip, and occupies a connection for up to timeout. timeout
 // is rounded up to whole milliseconds, and must be shorter than the lease. A Redis user with
 // restricted permissions needs the permission for WAIT.
-func WithReplicas(n int, timeout time.Duration) Option { return engine.WithReplicas(n, timeout) }
+func Replicas(n int, timeout time.Duration) Option { return engine.Replicas(n, timeout) }
 
-// WithReplicasOnDisk is [WithReplicas], except that a replica counts only when it has written the
+// ReplicasOnDisk is [Replicas], except that a replica counts only when it has written the
 // grant to the append-only file on its disk (WAITAOF). So the grant also survives a restart of the
 // replicas. Replicas without appendonly never count. With appendfsync everysec a grant takes up to
 // a second, so timeout should be longer. The option needs Redis 7.2 or Valkey; an older server
 // refuses the command, and the lock is then not held.
-func WithReplicasOnDisk(n int, timeout time.Duration) Option {
-	return engine.WithReplicasOnDisk(n, timeout)
+func ReplicasOnDisk(n int, timeout time.Duration) Option {
+	return engine.ReplicasOnDisk(n, timeout)
 }

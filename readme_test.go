@@ -142,7 +142,7 @@ func TestSettingsAreDocumented(t *testing.T) {
 	}
 	files, err := filepath.Glob("*.go")
 	require.NoError(t, err)
-	kinds, err := filepath.Glob("redlock/*.go")
+	kinds, err := filepath.Glob("r*lock/options.go")
 	require.NoError(t, err)
 	settings := map[string]bool{}
 	for _, path := range append(files, kinds...) {

@@ -27,7 +27,7 @@ func noHandoffKind(c *holdfast.Client, name string) holdfast.Locker {
 
 // keepKind is rlock that stays with its client until others call for it.
 func keepKind(c *holdfast.Client, name string) holdfast.Locker {
-	return rlock.New(c, name, holdfast.Keep(time.Second))
+	return rlock.New(c, name, rlock.Keep(time.Second))
 }
 
 func fairlockKind(c *holdfast.Client, name string) holdfast.Locker { return fairlock.New(c, name) }

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/holdfastprom"
 	"github.com/holdfast-go/holdfast/internal/telemetry"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -339,14 +340,14 @@ func sayTheSame(t *testing.T, r *run) {
 	}
 	same()
 	ctx, o := context.Background(), r.observer // which is told of what does not happen in a short run
-	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "orders:1", Reason: holdfast.ErrReleased,
+	o.Ended(ctx, event.End{Kind: "rlock", Name: "orders:1", Reason: holdfast.ErrReleased,
 		Err: holdfast.ErrUncertain})
-	o.Renewed(holdfast.RenewalEvent{Kind: "rlock", Name: "orders:1", Lease: 30 * time.Second, Left: 5 * time.Second})
-	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
-	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	o.Renewed(event.Renewal{Kind: "rlock", Name: "orders:1", Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Sent(event.Script{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(event.Subscription{Server: "s"})
 	o.Dropped(2)
-	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: "rlock", Name: "orders:1"})
-	o.Deadlocked(holdfast.DeadlockEvent{Kind: "rlock", Name: "orders:1"})
+	o.SelfBlocked(event.SelfBlock{Kind: "rlock", Name: "orders:1"})
+	o.Deadlocked(event.Deadlock{Kind: "rlock", Name: "orders:1"})
 	same()
 }
 

@@ -26,6 +26,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/holdfastprom"
@@ -217,8 +218,8 @@ func TestPicturesAreXML(t *testing.T) {
 // run is a service on a real server whose metrics are scraped.
 type run struct {
 	prom, otel *prometheus.Registry
-	observer   *holdfast.Observer // of both exporters
-	memory     *memory            // what Prometheus has scraped of prom
+	observer   *event.Observer // of both exporters
+	memory     *memory         // what Prometheus has scraped of prom
 	scrapes    int
 }
 
@@ -231,7 +232,7 @@ func class(name string) string {
 }
 
 // observe makes an observer for both exporters, which therefore hear of the same events.
-func (r *run) observe(t *testing.T) *holdfast.Observer {
+func (r *run) observe(t *testing.T) *event.Observer {
 	metrics := holdfastprom.New(&holdfastprom.Options{Class: class})
 	r.prom = prometheus.NewPedanticRegistry()
 	require.NoError(t, r.prom.Register(metrics))
@@ -242,7 +243,7 @@ func (r *run) observe(t *testing.T) *holdfast.Observer {
 	t.Cleanup(func() { require.NoError(t, provider.Shutdown(context.Background())) })
 	telemetry, err := holdfastotel.New(&holdfastotel.Options{MeterProvider: provider, Class: class})
 	require.NoError(t, err)
-	r.observer = holdfast.JoinObservers(metrics.Observer(), telemetry.Observer())
+	r.observer = event.Join(metrics.Observer(), telemetry.Observer())
 	return r.observer
 }
 
@@ -276,7 +277,7 @@ func (r *run) until(t *testing.T, atLeast float64, name string, labels map[strin
 }
 
 // client makes one of the service's.
-func client(t *testing.T, server *redistest.Server, o *holdfast.Observer) *holdfast.Client {
+func client(t *testing.T, server *redistest.Server, o *event.Observer) *holdfast.Client {
 	return kindtest.NewClient(t, server.Client(t), &holdfast.Options{Lease: lease, Observer: o})
 }
 

@@ -62,7 +62,7 @@ func (e *Election) leadsIn(ctx context.Context) bool {
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument, and for a context of a leader of this election,
 //     which would wait for itself;
-//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - [holdfast.ErrNotReplicated], only with [holdfast.Replicas];
 //   - otherwise an error of Redis.
 //
 // With the first two, errors.Is is also true for the cause of the context. After any error this

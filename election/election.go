@@ -98,7 +98,7 @@ type Leader struct {
 // nothing. For an invalid name, option or client, the first operation returns the error.
 //
 // [holdfast.Lease] is how long a dead leader delays the next one. [holdfast.HoldAtLeast] and
-// [holdfast.Keep] are refused: a leader that resigns lets the next one lead at once.
+// [rlock.Keep] are refused: a leader that resigns lets the next one lead at once.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
 // "billing:{42}". With the prefix of [holdfast.Options] it has at most 1024 bytes.

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // TestCampaign: a leader is known by what it said, with its token, until it resigns.
@@ -212,7 +213,7 @@ func TestBadInput(t *testing.T) {
 		"value has 65537 bytes":     campaign(e, strings.Repeat("x", 64<<10+1)),
 		"name is empty":             campaign(election.New(c, ""), ""),
 		"HoldAtLeast is 1s":         campaign(e, "", holdfast.HoldAtLeast(time.Second)),
-		"Keep is 1s":                campaign(e, "", holdfast.Keep(time.Second)),
+		"Keep is 1s":                campaign(e, "", rlock.Keep(time.Second)),
 		"client is nil":             campaign(election.New(nil, "e"), ""),
 		"nil or zero Election":      leader,
 		"Election; make":            observe(&election.Election{}, t.Context()),

@@ -230,8 +230,8 @@ func TestWithReplicasInLine(t *testing.T) {
 	// on a busy machine the message may overtake the answer that the place is there
 	for told, tries := false, 0; !told; tries++ {
 		require.Less(t, tries, 20, "it is told by a message")
-		first := lock(t, holder, holdfast.WithReplicas(1, patience))
-		w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, patience))
+		first := lock(t, holder, holdfast.Replicas(1, patience))
+		w := wait(t.Context(), t, rdb, m, holdfast.Replicas(1, patience))
 		asked := proxy.Seen(asks)
 		unlock(t, first)
 		h = w.Hold()
@@ -244,7 +244,7 @@ func TestWithReplicasInLine(t *testing.T) {
 	require.NoError(t, err)
 	require.Greater(t, left, 3*time.Second, "more than a claim: it is the whole lease already")
 
-	w := wait(t.Context(), t, rdb, m, holdfast.WithReplicas(1, soon))
+	w := wait(t.Context(), t, rdb, m, holdfast.Replicas(1, soon))
 	behind := wait(t.Context(), t, rdb, other)
 	r.Replicas()[0].Pause()
 	unlock(t, h)
@@ -254,7 +254,7 @@ func TestWithReplicasInLine(t *testing.T) {
 	unlock(t, next)
 	require.Empty(t, queued(t, rdb, "a"))
 
-	_, err = m.TryLock(t.Context(), holdfast.WithReplicas(1, soon))
+	_, err = m.TryLock(t.Context(), holdfast.Replicas(1, soon))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.Zero(t, rdb.Exists(t.Context(), "a").Val())
 	unlock(t, take(t.Context(), t, other.TryLock))

@@ -125,7 +125,7 @@ func (m *Mutex) Name() string {
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - [holdfast.ErrLost] if the hold to be re-entered is lost;
-//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - [holdfast.ErrNotReplicated], only with [holdfast.Replicas];
 //   - otherwise an error of Redis.
 //
 // With the first two, errors.Is is also true for the cause of the context. After any error the

@@ -2,7 +2,7 @@
 // trace of whoever held a lock into the log line that tells of its loss.
 //
 //	telemetry, err := holdfastotel.New(nil) // the global providers
-//	client, err := holdfast.New(rdb, &holdfast.Options{Observer: holdfast.JoinObservers(
+//	client, err := holdfast.New(rdb, &holdfast.Options{Observer: event.Join(
 //		telemetry.Observer(), holdfastotel.LogLosses(slog.Default()))})
 //
 // OpenTelemetry has no conventions for locks, so all names begin with holdfast. Metrics are those of

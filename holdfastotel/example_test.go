@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/rlock"
@@ -22,7 +23,7 @@ func observed(ctx context.Context, rdb redis.UniversalClient) error {
 		return err
 	}
 	defer telemetry.Close()
-	client, err := holdfast.New(rdb, &holdfast.Options{Observer: holdfast.JoinObservers(
+	client, err := holdfast.New(rdb, &holdfast.Options{Observer: event.Join(
 		telemetry.Observer(), holdfastotel.LogLosses(slog.Default()))})
 	if err != nil {
 		return err

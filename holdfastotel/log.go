@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
@@ -20,8 +21,8 @@ import (
 // the trace. Let its handler leave out "lock lost" if one line is enough.
 //
 // The logger runs in the goroutine that hears of losses: a slow one delays events, and no lock.
-func LogLosses(logger *slog.Logger) *holdfast.Observer {
-	return &holdfast.Observer{Ended: func(ctx context.Context, e holdfast.EndEvent) {
+func LogLosses(logger *slog.Logger) *event.Observer {
+	return &event.Observer{Ended: func(ctx context.Context, e event.End) {
 		if !errors.Is(e.Reason, holdfast.ErrLost) {
 			return
 		}

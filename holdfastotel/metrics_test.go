@@ -20,6 +20,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/holdfastotel"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -115,7 +116,7 @@ func TestALostLockOnARealServer(t *testing.T) {
 	server := redistest.Start(t)
 	tel, provider, exporter := traced(t, true)
 	var out bytes.Buffer
-	client, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: 3 * time.Second, Observer: holdfast.JoinObservers(
+	client, err := holdfast.New(server.Client(t), &holdfast.Options{Lease: 3 * time.Second, Observer: event.Join(
 		tel.Observer(), holdfastotel.LogLosses(slog.New(slog.NewJSONHandler(&out, nil))))})
 	require.NoError(t, err)
 
@@ -194,10 +195,10 @@ func TestSpansOfAHold(t *testing.T) {
 	tel, provider, exporter := traced(t, true)
 	o := tel.Observer()
 	ctx, caller := provider.Tracer("app").Start(context.Background(), "request")
-	ctx = o.Waiting(ctx, holdfast.WaitEvent{Kind: "rlock", Name: "orders:42"})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "orders:42", Owner: "o", Token: 1<<63 + 1, Count: 1, How: holdfast.HandedOn, Contended: true})
+	ctx = o.Waiting(ctx, event.Wait{Kind: "rlock", Name: "orders:42"})
+	o.Granted(ctx, event.Grant{Kind: "rlock", Name: "orders:42", Owner: "o", Token: 1<<63 + 1, Count: 1, How: event.HandedOn, Contended: true})
 	require.Len(t, exporter.GetSpans(), 1, "the wait is over")
-	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "orders:42", Reason: holdfast.ErrReleased})
+	o.Ended(ctx, event.End{Kind: "rlock", Name: "orders:42", Reason: holdfast.ErrReleased})
 	caller.End()
 
 	spans := exporter.GetSpans()
@@ -220,9 +221,9 @@ func TestALossIsTold(t *testing.T) {
 		tel, provider, exporter := traced(t, holdSpans)
 		o := tel.Observer()
 		ctx, caller := provider.Tracer("app").Start(context.Background(), "request")
-		ctx = o.Waiting(ctx, holdfast.WaitEvent{Kind: "rlock", Name: "a"})
-		o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "a", How: holdfast.Asked})
-		o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "a", Reason: errLost(watchdog.ErrDeadline)})
+		ctx = o.Waiting(ctx, event.Wait{Kind: "rlock", Name: "a"})
+		o.Granted(ctx, event.Grant{Kind: "rlock", Name: "a", How: event.Asked})
+		o.Ended(ctx, event.End{Kind: "rlock", Name: "a", Reason: errLost(watchdog.ErrDeadline)})
 		caller.End()
 		if holdSpans {
 			hold := byName(t, exporter.GetSpans(), "holdfast.lock hold")
@@ -258,8 +259,8 @@ func TestRefusedSpans(t *testing.T) {
 	} {
 		tel, _, exporter := traced(t, true)
 		o := tel.Observer()
-		ctx := o.Waiting(row.ctx, holdfast.WaitEvent{Kind: "rlock", Name: "a", Once: row.once})
-		o.Refused(ctx, holdfast.RefusalEvent{Kind: "rlock", Name: "a", Err: row.err})
+		ctx := o.Waiting(row.ctx, event.Wait{Kind: "rlock", Name: "a", Once: row.once})
+		o.Refused(ctx, event.Refusal{Kind: "rlock", Name: "a", Err: row.err})
 		span := byName(t, exporter.GetSpans(), "holdfast.lock acquire")
 		require.Equal(t, row.outcome, attrs(span)["holdfast.lock.outcome"])
 		if row.failed {
@@ -277,19 +278,19 @@ func TestRefusedSpans(t *testing.T) {
 func TestSpansOfForeignContexts(t *testing.T) {
 	tel, _, exporter := traced(t, true)
 	o := tel.Observer()
-	o.Granted(context.Background(), holdfast.GrantEvent{})
-	o.Refused(context.Background(), holdfast.RefusalEvent{})
-	o.Ended(context.Background(), holdfast.EndEvent{})
+	o.Granted(context.Background(), event.Grant{})
+	o.Refused(context.Background(), event.Refusal{})
+	o.Ended(context.Background(), event.End{})
 	require.Empty(t, exporter.GetSpans())
 }
 
 func TestLogLines(t *testing.T) {
 	tel, _, exporter := traced(t, false)
 	var out bytes.Buffer
-	o := holdfast.JoinObservers(tel.Observer(), holdfastotel.LogLosses(slog.New(slog.NewJSONHandler(&out, nil))))
+	o := event.Join(tel.Observer(), holdfastotel.LogLosses(slog.New(slog.NewJSONHandler(&out, nil))))
 	lose := func(ctx context.Context, why error) map[string]any {
 		out.Reset()
-		o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "a", Owner: "o", Token: 7, Reason: why})
+		o.Ended(ctx, event.End{Kind: "rlock", Name: "a", Owner: "o", Token: 7, Reason: why})
 		if out.Len() == 0 {
 			return nil
 		}
@@ -298,8 +299,8 @@ func TestLogLines(t *testing.T) {
 		delete(line, "time")
 		return line
 	}
-	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: "rlock", Name: "a"})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "a", How: holdfast.Asked})
+	ctx := o.Waiting(context.Background(), event.Wait{Kind: "rlock", Name: "a"})
+	o.Granted(ctx, event.Grant{Kind: "rlock", Name: "a", How: event.Asked})
 	span := byName(t, exporter.GetSpans(), "holdfast.lock acquire").SpanContext
 	want := map[string]any{"level": "WARN", "msg": "lock lost", "kind": "rlock", "name": "a", "owner": "o", "token": 7.0,
 		"held": 0.0, "reason": "lock lost: " + watchdog.ErrGone.Error()}
@@ -320,12 +321,12 @@ func TestHostileNames(t *testing.T) {
 	for _, text := range append(hostile.Texts, password) {
 		err := errLost(errors.New(text))
 		kindtest.Play(metrics.Observer(), "rlock", text, watchdog.ErrDeadline)
-		logged.Ended(context.Background(), holdfast.EndEvent{Name: text, Owner: text, Reason: err})
+		logged.Ended(context.Background(), event.End{Name: text, Owner: text, Reason: err})
 		o := tel.Observer()
-		ctx := o.Waiting(t.Context(), holdfast.WaitEvent{Kind: "rlock", Name: text})
-		o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: text, Owner: text})
-		o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: text, Owner: text, Reason: err, Err: err})
-		o.Refused(o.Waiting(t.Context(), holdfast.WaitEvent{Kind: "rlock", Name: text}), holdfast.RefusalEvent{Kind: "rlock", Name: text, Err: err})
+		ctx := o.Waiting(t.Context(), event.Wait{Kind: "rlock", Name: text})
+		o.Granted(ctx, event.Grant{Kind: "rlock", Name: text, Owner: text})
+		o.Ended(ctx, event.End{Kind: "rlock", Name: text, Owner: text, Reason: err, Err: err})
+		o.Refused(o.Waiting(t.Context(), event.Wait{Kind: "rlock", Name: text}), event.Refusal{Kind: "rlock", Name: text, Err: err})
 	}
 	spans := exporter.GetSpans()
 	require.Len(t, spans, 3*len(append(hostile.Texts, password)))

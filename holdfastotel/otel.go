@@ -5,7 +5,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/telemetry"
 )
 
@@ -36,7 +36,7 @@ type Options struct {
 
 // Telemetry hears what a client does, or several.
 type Telemetry struct {
-	observer     *holdfast.Observer
+	observer     *event.Observer
 	registration metric.Registration
 }
 
@@ -65,13 +65,13 @@ func New(opts *Options) (*Telemetry, error) {
 	spans := &spans{tracer: o.TracerProvider.Tracer(Scope), holds: o.HoldSpans}
 	return &Telemetry{
 		// Metrics come first, so that what they record has the span that has not ended yet as its exemplar.
-		observer:     holdfast.JoinObservers(tracker.Observer(), spans.observer()),
+		observer:     event.Join(tracker.Observer(), spans.observer()),
 		registration: registration,
 	}, nil
 }
 
 // Observer is for holdfast.Options. Several clients may have the same: their numbers are added up.
-func (t *Telemetry) Observer() *holdfast.Observer { return t.observer }
+func (t *Telemetry) Observer() *event.Observer { return t.observer }
 
 // Close takes the gauges away from the meter. Call it if the client ends before the process does.
 func (t *Telemetry) Close() error { return t.registration.Unregister() }

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/telemetry"
 )
@@ -20,8 +21,8 @@ type spans struct {
 	holds  bool
 }
 
-func (s *spans) observer() *holdfast.Observer {
-	return &holdfast.Observer{Waiting: s.waiting, Granted: s.granted, Refused: s.refused, Ended: s.ended}
+func (s *spans) observer() *event.Observer {
+	return &event.Observer{Waiting: s.waiting, Granted: s.granted, Refused: s.refused, Ended: s.ended}
 }
 
 // callKey finds a call in the contexts of its events. Several Telemetries may hear of it.
@@ -34,7 +35,7 @@ type call struct {
 	acquire, hold trace.Span
 }
 
-func (s *spans) waiting(ctx context.Context, w holdfast.WaitEvent) context.Context {
+func (s *spans) waiting(ctx context.Context, w event.Wait) context.Context {
 	c := &call{caller: ctx, once: w.Once}
 	ctx, c.acquire = s.tracer.Start(ctx, "holdfast.lock acquire", trace.WithAttributes(
 		attribute.String("holdfast.lock.kind", w.Kind), named(w.Name),
@@ -54,7 +55,7 @@ func (s *spans) call(ctx context.Context) *call {
 	return c
 }
 
-func (s *spans) granted(ctx context.Context, g holdfast.GrantEvent) {
+func (s *spans) granted(ctx context.Context, g event.Grant) {
 	c := s.call(ctx)
 	if c == nil {
 		return
@@ -73,7 +74,7 @@ func (s *spans) granted(ctx context.Context, g holdfast.GrantEvent) {
 	}
 }
 
-func (s *spans) refused(ctx context.Context, r holdfast.RefusalEvent) {
+func (s *spans) refused(ctx context.Context, r event.Refusal) {
 	c := s.call(ctx)
 	if c == nil {
 		return
@@ -86,7 +87,7 @@ func (s *spans) refused(ctx context.Context, r holdfast.RefusalEvent) {
 	c.acquire.End()
 }
 
-func (s *spans) ended(ctx context.Context, e holdfast.EndEvent) {
+func (s *spans) ended(ctx context.Context, e event.End) {
 	c := s.call(ctx)
 	if c == nil {
 		return
@@ -109,7 +110,7 @@ func (s *spans) ended(ctx context.Context, e holdfast.EndEvent) {
 }
 
 // endOf is why a hold ended, of few values.
-func endOf(e holdfast.EndEvent) string {
+func endOf(e event.End) string {
 	switch {
 	case errors.Is(e.Reason, holdfast.ErrLost):
 		return "lost"
@@ -120,7 +121,7 @@ func endOf(e holdfast.EndEvent) string {
 }
 
 // tell adds a loss to a span that goes on. One that has ended takes nothing any more.
-func tell(span trace.Span, e holdfast.EndEvent) {
+func tell(span trace.Span, e event.End) {
 	span.AddEvent("holdfast.lock lost", trace.WithAttributes(attribute.String("holdfast.lock.kind", e.Kind),
 		named(e.Name), attribute.String("holdfast.lock.owner", printable.Name(e.Owner)),
 		attribute.String("holdfast.lock.loss", telemetry.Reason(e.Reason))))

@@ -4,7 +4,7 @@
 //	prometheus.MustRegister(metrics)
 //	client, err := holdfast.New(rdb, &holdfast.Options{Observer: metrics.Observer()})
 //
-// Use holdfast.JoinObservers to hear of events beside it. docs/operating.md in the repository lists the
+// Use event.Join to hear of events beside it. docs/operating.md in the repository lists the
 // metrics and says what to watch; the directory deploy there has alerts and a dashboard. Package
 // holdfastotel exports the same metrics, which have the same names once they are in Prometheus.
 //

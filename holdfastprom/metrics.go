@@ -6,7 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/telemetry"
 )
 
@@ -106,4 +106,4 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 }
 
 // Observer is for holdfast.Options. Several clients may have the same: their numbers are added up.
-func (m *Metrics) Observer() *holdfast.Observer { return m.tracker.Observer() }
+func (m *Metrics) Observer() *event.Observer { return m.tracker.Observer() }

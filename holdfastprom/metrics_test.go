@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/holdfastprom"
 	"github.com/holdfast-go/holdfast/internal/testkit/hostile"
@@ -175,9 +176,9 @@ func TestExemplars(t *testing.T) {
 		return nil
 	}})
 	o := m.Observer()
-	ctx := o.Waiting(context.WithValue(context.Background(), key{}, "t1"), holdfast.WaitEvent{Kind: "rlock", Name: "a"})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: "a", How: holdfast.Asked, Waited: time.Second})
-	o.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Held: time.Second})
+	ctx := o.Waiting(context.WithValue(context.Background(), key{}, "t1"), event.Wait{Kind: "rlock", Name: "a"})
+	o.Granted(ctx, event.Grant{Kind: "rlock", Name: "a", How: event.Asked, Waited: time.Second})
+	o.Ended(ctx, event.End{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Held: time.Second})
 	kindtest.Play(o, "rlock", "without", watchdog.ErrGone)
 	text := scrape(t, register(t, m))
 	require.Contains(t, text, `holdfast_lock_wait_duration_seconds_bucket{class="",granted="true",kind="rlock",le="1.0"} 1 # {trace_id="t1"} 1.0`)

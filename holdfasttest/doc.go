@@ -41,7 +41,7 @@
 //
 // # What is not promised
 //
-//   - A cluster, Sentinel, replicas and so WithReplicas, persistence, permissions, TLS, limits of
+//   - A cluster, Sentinel, replicas and so Replicas, persistence, permissions, TLS, limits of
 //     memory: the emulation has none of these. Its scripts run in another Lua. To show that a
 //     service works with its Redis, test it with that Redis.
 //   - Speed. A script takes the emulation a hundred times as long as it takes Redis.

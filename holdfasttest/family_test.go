@@ -10,6 +10,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/fence"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 	"github.com/holdfast-go/holdfast/inspect"
@@ -92,7 +93,7 @@ var family = map[string]scenario{
 		const several = 3
 		renewed := make(map[string]int)
 		var mu sync.Mutex // guards renewed
-		c := p.client(&holdfast.Options{Lease: patient, Observer: &holdfast.Observer{Renewed: func(r holdfast.RenewalEvent) {
+		c := p.client(&holdfast.Options{Lease: patient, Observer: &event.Observer{Renewed: func(r event.Renewal) {
 			mu.Lock()
 			defer mu.Unlock()
 			if r.Err == nil {
@@ -306,8 +307,8 @@ var family = map[string]scenario{
 		close(resign)
 		next()
 		p.note("leader: %s", of(e.Leader(ctx)))
-		h, err := election.New(p.client(&holdfast.Options{Lease: patient, Observer: &holdfast.Observer{
-			Renewed: func(holdfast.RenewalEvent) { once() },
+		h, err := election.New(p.client(&holdfast.Options{Lease: patient, Observer: &event.Observer{
+			Renewed: func(event.Renewal) { once() },
 		}}), name).Campaign(ctx, "two")
 		p.note("campaign: %s, a greater token: %v", what(err), h.Token() > token)
 		next()

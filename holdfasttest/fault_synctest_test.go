@@ -150,7 +150,7 @@ func TestLoseAndKeep(t *testing.T) {
 		_, err = vote.Leader(ctx)
 		require.ErrorIs(t, err, election.ErrNoLeader)
 
-		require.NoError(t, locked(t, rlock.New(c, "k", holdfast.Keep(time.Hour))).Unlock(ctx))
+		require.NoError(t, locked(t, rlock.New(c, "k", rlock.Keep(time.Hour))).Unlock(ctx))
 		require.NoError(t, locked(t, rlock.New(s.Client(nil), "k")).Unlock(ctx))
 	})
 }

@@ -71,7 +71,7 @@ var troubles = map[string]scenario{
 	}},
 	"beside strings": {kinds: "rlock", play: func(p *play) {
 		p.make = func(c *holdfast.Client, name string) holdfast.Locker {
-			return rlock.New(c, name, holdfast.RespectStrings())
+			return rlock.New(c, name, rlock.RespectStrings())
 		}
 		set := func(lives time.Duration) {
 			require.NoError(p, p.direct().Set(context.Background(), name, "whose", lives).Err())

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/engine"
 )
@@ -157,7 +158,7 @@ func (s *Server) Client(opts *holdfast.Options) *holdfast.Client {
 	if o.Label == "" {
 		o.Label = holdfast.NoLabel
 	}
-	o.Observer = holdfast.JoinObservers(s.watch.observer(), o.Observer)
+	o.Observer = event.Join(s.watch.observer(), o.Observer)
 	rdb := redis.NewClient(s.RedisOptions())
 	c, err := holdfast.New(rdb, &o)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 )
 
 const (
@@ -60,11 +61,11 @@ func newWatch(s *Server) *watch {
 	return &watch{server: s, calls: make(map[*call]struct{})}
 }
 
-func (w *watch) observer() *holdfast.Observer {
-	return &holdfast.Observer{Waiting: w.waiting, Granted: w.granted, Refused: w.refused, Ended: w.gone}
+func (w *watch) observer() *event.Observer {
+	return &event.Observer{Waiting: w.waiting, Granted: w.granted, Refused: w.refused, Ended: w.gone}
 }
 
-func (w *watch) waiting(ctx context.Context, e holdfast.WaitEvent) context.Context {
+func (w *watch) waiting(ctx context.Context, e event.Wait) context.Context {
 	id, _ := goroutine()
 	c := &call{kind: e.Kind, name: e.Name, goroutine: id, site: callSite(), since: time.Now(), endless: !e.Once && !e.Bounded}
 	w.mu.Lock()
@@ -106,15 +107,15 @@ func (w *watch) on(ctx context.Context, do func(c *call)) {
 	do(c)
 }
 
-func (w *watch) granted(ctx context.Context, e holdfast.GrantEvent) {
+func (w *watch) granted(ctx context.Context, e event.Grant) {
 	w.on(ctx, func(c *call) { c.granted, c.owner, c.token, c.since = true, e.Owner, e.Token, time.Now() })
 }
 
-func (w *watch) refused(ctx context.Context, _ holdfast.RefusalEvent) {
+func (w *watch) refused(ctx context.Context, _ event.Refusal) {
 	w.on(ctx, func(c *call) { delete(w.calls, c) })
 }
 
-func (w *watch) gone(ctx context.Context, e holdfast.EndEvent) {
+func (w *watch) gone(ctx context.Context, e event.End) {
 	w.on(ctx, func(c *call) {
 		delete(w.calls, c)
 		if w.over && !c.late && errors.Is(e.Reason, holdfast.ErrClosed) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/deadlock"
@@ -36,19 +37,19 @@ const longWait = 80 * time.Millisecond
 // actor is a client that hears of deadlocks.
 type actor struct {
 	*holdfast.Client
-	heard chan holdfast.DeadlockEvent
+	heard chan event.Deadlock
 }
 
 func newActor(t testing.TB, rdb redis.UniversalClient, label string) *actor {
-	a := &actor{heard: make(chan holdfast.DeadlockEvent, 100)}
-	a.Client = newClient(t, rdb, &holdfast.Options{Label: label, LongWait: longWait, Observer: &holdfast.Observer{
-		Deadlocked: func(d holdfast.DeadlockEvent) { a.heard <- d },
+	a := &actor{heard: make(chan event.Deadlock, 100)}
+	a.Client = newClient(t, rdb, &holdfast.Options{Label: label, LongWait: longWait, Observer: &event.Observer{
+		Deadlocked: func(d event.Deadlock) { a.heard <- d },
 	}})
 	return a
 }
 
 // hears waits for an event.
-func (a *actor) hears(t *testing.T) holdfast.DeadlockEvent {
+func (a *actor) hears(t *testing.T) event.Deadlock {
 	return kindtest.Receive(t, "a deadlock is heard of", a.heard)
 }
 
@@ -175,10 +176,10 @@ func testDeadlockAtHome(t *testing.T, rdb *redis.Client) {
 // TestDeadlockWithALimit: a wait that ends by itself is in a circle until then, and the log does not say that it never ends.
 func TestDeadlockWithALimit(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
-	said, heard := make(kindtest.Lines, 1000), make(chan holdfast.DeadlockEvent, 10)
+	said, heard := make(kindtest.Lines, 1000), make(chan event.Deadlock, 10)
 	c := newClient(t, rdb, &holdfast.Options{
 		LongWait: longWait, Logger: slog.New(slog.NewTextHandler(said, nil)),
-		Observer: &holdfast.Observer{Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d }},
+		Observer: &event.Observer{Deadlocked: func(d event.Deadlock) { heard <- d }},
 	})
 	h := hold(t, rlock.New(c, "limited"))
 	var err error
@@ -229,7 +230,7 @@ func TestNoDeadlock(t *testing.T) {
 	}
 }
 
-func drain(a *actor) (list []holdfast.DeadlockEvent) {
+func drain(a *actor) (list []event.Deadlock) {
 	for len(a.heard) > 0 {
 		list = append(list, <-a.heard)
 	}

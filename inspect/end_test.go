@@ -103,7 +103,7 @@ func TestEndKept(t *testing.T) {
 	rdb := redistest.Start(t).Client(t)
 	ctx, i := context.Background(), newInspector(t, rdb, nil)
 	a, b := newClient(t, rdb, nil), newClient(t, rdb, nil)
-	m := rlock.New(a, "kept", holdfast.Keep(time.Hour))
+	m := rlock.New(a, "kept", rlock.Keep(time.Hour))
 	var l inspect.Lock
 	eventually(t, "it is kept after Unlock", func() bool {
 		require.NoError(t, hold(t, m).Unlock(ctx))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/integration_test/topology"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -65,7 +66,7 @@ func TestRespectStringsNeedsNoPermission(t *testing.T) {
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rule, rdb, ctx := aclRule(srv, false), srv.Client(t), t.Context()
-		m := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), "orders:42", holdfast.RespectStrings())
+		m := rlock.New(newClient(t, as(t, srv, "limited", rule), nil), "orders:42", rlock.RespectStrings())
 		require.NoError(t, rdb.Set(ctx, "orders:42", "whose", 200*time.Millisecond).Err())
 		kindtest.Unlock(t, kindtest.Take(ctx, t, m.Lock))
 
@@ -82,9 +83,9 @@ func TestLabelWithTheRule(t *testing.T) {
 	onOutermost(t, func(t *testing.T, p redistest.Program) {
 		srv := redistest.Start(t, redistest.Exec(p.Path))
 		rule, ctx := aclRule(srv, false), t.Context()
-		heard := make(chan holdfast.DeadlockEvent, 10)
-		o := &holdfast.Options{Label: "who", LongWait: 80 * time.Millisecond, Observer: &holdfast.Observer{
-			Deadlocked: func(d holdfast.DeadlockEvent) { heard <- d },
+		heard := make(chan event.Deadlock, 10)
+		o := &holdfast.Options{Label: "who", LongWait: 80 * time.Millisecond, Observer: &event.Observer{
+			Deadlocked: func(d event.Deadlock) { heard <- d },
 		}}
 		names := []string{"orders:1", "orders:2"}
 		var clients [2]*holdfast.Client

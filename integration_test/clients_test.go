@@ -149,7 +149,7 @@ func TestClassicPubSub(t *testing.T) {
 func TestClassicIsNotKept(t *testing.T) {
 	topology.EachLocal(t, topology.Cluster, func(t *testing.T, top topology.Topology) {
 		c := newClient(t, top.Connect(t), &holdfast.Options{ClassicPubSub: true})
-		m := rlock.New(c, "kept", holdfast.Keep(time.Hour))
+		m := rlock.New(c, "kept", rlock.Keep(time.Hour))
 		for range 20 {
 			kindtest.Unlock(t, mustLock(t, m))
 			state := kindtest.State(t, m)

@@ -109,7 +109,7 @@ func TestKept(t *testing.T) {
 
 func keptAndCalled(t *testing.T, connect func() redis.UniversalClient, name string) {
 	rdb := connect()
-	m := rlock.New(newClient(t, rdb, nil), name, holdfast.Keep(time.Hour))
+	m := rlock.New(newClient(t, rdb, nil), name, rlock.Keep(time.Hour))
 	var last uint64
 	pair := func() (kept bool) {
 		h := kindtest.Lock(t, m)

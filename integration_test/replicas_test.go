@@ -23,7 +23,7 @@ import (
 	"github.com/holdfast-go/holdfast/rlock"
 )
 
-// What a user of WithReplicas and of WithReplicasOnDisk needs beyond the rule, and to be told how many replicas there are.
+// What a user of Replicas and of ReplicasOnDisk needs beyond the rule, and to be told how many replicas there are.
 const (
 	aclReplicas = "+wait"
 	aclOnDisk   = "+waitaof"
@@ -63,7 +63,7 @@ func TestReplicasConfirm(t *testing.T) {
 		r, replica := startWithReplica(t, p)
 		c, rival := newClient(t, r.Client(t), nil), newClient(t, r.Client(t), nil)
 		for kind, m := range locks(c, "orders") {
-			h, err := m.Lock(t.Context(), holdfast.WithReplicas(1, amply))
+			h, err := m.Lock(t.Context(), holdfast.Replicas(1, amply))
 			require.NoError(t, err, kind)
 			require.Equal(t, "1", replica.Command(t, "HGET", m.Name(), h.Owner()))
 			require.NoError(t, h.Unlock(t.Context()))
@@ -74,7 +74,7 @@ func TestReplicasConfirm(t *testing.T) {
 			var n atomic.Int32
 			for i := range 16 {
 				group.Go(func() {
-					err := kindtest.Pair(t.Context(), rlock.New(c, fmt.Sprint("orders:", i)), holdfast.WithReplicas(1, timeout))
+					err := kindtest.Pair(t.Context(), rlock.New(c, fmt.Sprint("orders:", i)), holdfast.Replicas(1, timeout))
 					if errors.Is(err, holdfast.ErrNotReplicated) {
 						n.Add(1)
 					} else if err != nil {
@@ -91,7 +91,7 @@ func TestReplicasConfirm(t *testing.T) {
 		rivals := locks(rival, "orders")
 		for kind, m := range locks(c, "orders") {
 			for range 2 { // the second time over a connection that has written much that the replica has
-				_, err := m.Lock(t.Context(), holdfast.WithReplicas(1, briefly))
+				_, err := m.Lock(t.Context(), holdfast.Replicas(1, briefly))
 				require.ErrorIs(t, err, holdfast.ErrNotReplicated, kind)
 				require.ErrorContains(t, err, "0 of 1 replicas confirmed within 300ms")
 				kindtest.Unlock(t, kindtest.Take(t.Context(), t, rivals[kind].TryLock)) // given back before the error was told
@@ -108,14 +108,14 @@ func TestReplicasConfirmOnDisk(t *testing.T) {
 		r, replica := startWithReplica(t, p)
 		m := rlock.New(newClient(t, r.Client(t), nil), "orders")
 		onDisk := func(timeout time.Duration) error {
-			err := kindtest.Pair(t.Context(), m, holdfast.WithReplicasOnDisk(1, timeout))
+			err := kindtest.Pair(t.Context(), m, holdfast.ReplicasOnDisk(1, timeout))
 			left, err2 := r.Primary().Try("EXISTS", "orders")
 			require.NoError(t, err2)
 			require.EqualValues(t, 0, left)
 			return err
 		}
 		if !knowsWAITAOF(t, r.Primary()) {
-			kindtest.Tells(t, onDisk(briefly), "use WithReplicas", kindtest.Not(holdfast.ErrNotReplicated))
+			kindtest.Tells(t, onDisk(briefly), "use Replicas", kindtest.Not(holdfast.ErrNotReplicated))
 			return
 		}
 		kindtest.Tells(t, onDisk(briefly), holdfast.ErrNotReplicated, "without appendonly")
@@ -137,7 +137,7 @@ func TestReplicasInEveryTopology(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		for kind, m := range locks(newClient(t, top.Connect(t), nil), "orders") {
 			lock := func() {
-				err := kindtest.Pair(t.Context(), m, holdfast.WithReplicas(replicasOf(top), amply), holdfast.Wait(patience))
+				err := kindtest.Pair(t.Context(), m, holdfast.Replicas(replicasOf(top), amply), holdfast.Wait(patience))
 				require.NoError(t, err, kind)
 			}
 			lock()
@@ -147,7 +147,7 @@ func TestReplicasInEveryTopology(t *testing.T) {
 				cluster.Reshard(t, m.Name())
 				lock()
 			}
-			_, err := m.Lock(t.Context(), holdfast.WithReplicas(9, briefly), holdfast.Wait(patience))
+			_, err := m.Lock(t.Context(), holdfast.Replicas(9, briefly), holdfast.Wait(patience))
 			require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 			kindtest.Unlock(t, kindtest.Take(t.Context(), t, m.TryLock)) // given back
 		}
@@ -158,7 +158,7 @@ func TestReplicasInEveryTopology(t *testing.T) {
 func TestFailoverAndReplicas(t *testing.T) {
 	topology.Each(t, topology.Replicated|topology.Sentinel|topology.Cluster, func(t *testing.T, top topology.Topology) {
 		m := rlock.New(newClient(t, top.Connect(t), &holdfast.Options{Lease: 2 * electionLease}), "orders")
-		h := kindtest.Lock(t, m, holdfast.WithReplicas(replicasOf(top), amply))
+		h := kindtest.Lock(t, m, holdfast.Replicas(replicasOf(top), amply))
 		top.(topology.Killer).KillServing(t, "orders")
 		rival := rlock.New(newClient(t, top.Connect(t), nil), "orders")
 		s := kindtest.State(t, rival)
@@ -180,7 +180,7 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 		m := rlock.New(newClient(t, r.Client(t), nil), "orders")
 		require.NoError(t, mustLock(t, m).Unlock(t.Context()))
 		slow.Pause()
-		granted := kindtest.Begin(t.Context(), t, m.Lock, holdfast.WithReplicas(2, amply))
+		granted := kindtest.Begin(t.Context(), t, m.Lock, holdfast.Replicas(2, amply))
 		kindtest.Eventually(t, "waited for", func() bool { return old.Field(t, "clients", "blocked_clients") == "1" })
 		kindtest.Eventually(t, "one has it", func() bool { return next.Command(t, "EXISTS", "orders") == int64(1) })
 		r.Promote(t, next)
@@ -191,7 +191,7 @@ func TestDemotedWhileReplicasAreWaitedFor(t *testing.T) {
 	})
 }
 
-// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With WithReplicas there is no grant that
+// TestFailoverWithoutReplicas: replication is held back and then the primary dies. With Replicas there is no grant that
 // could be lost. Controls: without it, and with it but no look at what WAIT counted, two are inside.
 func TestFailoverWithoutReplicas(t *testing.T) {
 	lose := func(t *testing.T, opts ...holdfast.Option) (h *holdfast.Hold, rival *rlock.Mutex, err error) {
@@ -207,7 +207,7 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 		top.Promote(t, replica)
 		return h, rlock.New(newClient(t, top.Client(t), nil), "weak"), err
 	}
-	_, rival, err := lose(t, holdfast.WithReplicas(1, briefly))
+	_, rival, err := lose(t, holdfast.Replicas(1, briefly))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.NoError(t, mustLock(t, rival).Unlock(t.Context()))
 
@@ -216,7 +216,7 @@ func TestFailoverWithoutReplicas(t *testing.T) {
 	twoInside(t, h, rival)
 
 	defer defence.Replicas.Without(t)()
-	h, rival, err = lose(t, holdfast.WithReplicas(1, briefly))
+	h, rival, err = lose(t, holdfast.Replicas(1, briefly))
 	require.NoError(t, err)
 	twoInside(t, h, rival)
 }
@@ -271,7 +271,7 @@ func TestReplicasWithTheRule(t *testing.T) {
 			rdb := r.Client(t, func(o *redis.Options) { o.Username, o.Password = "limited", "secret" })
 			return rlock.New(newClient(t, rdb, nil), "orders:42")
 		}
-		one := holdfast.WithReplicas(1, amply)
+		one := holdfast.Replicas(1, amply)
 		limited := as(rule + " " + aclReplicas)
 		kindtest.Unlock(t, kindtest.Lock(t, limited, one))
 		require.Empty(t, refused(t, srv))
@@ -281,15 +281,15 @@ func TestReplicasWithTheRule(t *testing.T) {
 		require.ErrorContains(t, err, "this user lacks a permission")
 		require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 		if knowsWAITAOF(t, srv) {
-			_, err = limited.Lock(t.Context(), holdfast.WithReplicasOnDisk(1, amply))
+			_, err = limited.Lock(t.Context(), holdfast.ReplicasOnDisk(1, amply))
 			require.ErrorContains(t, err, "this user lacks a permission")
 			require.EqualValues(t, 0, srv.Command(t, "EXISTS", "orders:42"), "given back")
 			replica.Command(t, "CONFIG", "SET", "appendonly", "yes")
-			kindtest.Unlock(t, kindtest.Lock(t, as(rule+" "+aclOnDisk), holdfast.WithReplicasOnDisk(1, amply)))
+			kindtest.Unlock(t, kindtest.Lock(t, as(rule+" "+aclOnDisk), holdfast.ReplicasOnDisk(1, amply)))
 		}
 
 		replica.Pause()
-		two := holdfast.WithReplicas(2, briefly)
+		two := holdfast.Replicas(2, briefly)
 		_, err = as(rule+" "+aclReplicas).Lock(t.Context(), two)
 		require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 		require.NotContains(t, err.Error(), "the server has")

@@ -18,6 +18,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/redlock"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -239,16 +240,16 @@ func TestOptionsOfHolds(t *testing.T) {
 	l := newLab(t)
 	m := l.process()
 	for name, options := range map[string][]holdfast.Option{
-		"NoRenewal":          {holdfast.NoRenewal()},
-		"NoHandoff":          {holdfast.NoHandoff()},
-		"Keep":               {holdfast.Keep(time.Second), holdfast.Keep(0), holdfast.Keep(-1)},
-		"HoldAtLeast":        {holdfast.HoldAtLeast(time.Second), holdfast.HoldAtLeast(1), holdfast.HoldAtLeast(0)},
-		"ReleaseOnError":     {holdfast.ReleaseOnError()},
-		"WithReplicas":       {holdfast.WithReplicas(1, time.Second), holdfast.WithReplicas(0, 0)},
-		"WithReplicasOnDisk": {holdfast.WithReplicasOnDisk(1, time.Second)},
-		"MasterTimeout":      {redlock.MasterTimeout(time.Second), redlock.MasterTimeout(0)},
-		"TrustRestarts":      {redlock.TrustRestarts()},
-		"RespectStrings":     {holdfast.RespectStrings()},
+		"NoRenewal":      {holdfast.NoRenewal()},
+		"NoHandoff":      {holdfast.NoHandoff()},
+		"Keep":           {rlock.Keep(time.Second), rlock.Keep(0), rlock.Keep(-1)},
+		"HoldAtLeast":    {holdfast.HoldAtLeast(time.Second), holdfast.HoldAtLeast(1), holdfast.HoldAtLeast(0)},
+		"ReleaseOnError": {holdfast.ReleaseOnError()},
+		"Replicas":       {holdfast.Replicas(1, time.Second), holdfast.Replicas(0, 0)},
+		"ReplicasOnDisk": {holdfast.ReplicasOnDisk(1, time.Second)},
+		"MasterTimeout":  {redlock.MasterTimeout(time.Second), redlock.MasterTimeout(0)},
+		"TrustRestarts":  {redlock.TrustRestarts()},
+		"RespectStrings": {rlock.RespectStrings()},
 	} {
 		for _, option := range options {
 			_, err := l.process(option).Set(t.Context(), 1)

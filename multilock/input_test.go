@@ -104,7 +104,7 @@ func TestBadInput(t *testing.T) {
 		"bad option":     {multilock.New(a, b), []holdfast.Option{holdfast.Lease(0)}, `rlock "a": invalid argument: Lease is 0s`},
 		"nil option":     {multilock.New(a, b), []holdfast.Option{nil}, "option 1 is nil; leave it out"},
 		"bad default":    {m: multilock.New(a, rlock.New(c, "b", holdfast.Wait(-1))), remedy: `rlock "b": invalid argument: Wait is -1ns`},
-		"refused by one": {multilock.New(a, fairlock.New(c, "b")), []holdfast.Option{holdfast.Keep(time.Second)}, `fairlock "b": `},
+		"refused by one": {multilock.New(a, fairlock.New(c, "b")), []holdfast.Option{rlock.Keep(time.Second)}, `fairlock "b": `},
 	} {
 		_, lock := row.m.Lock(t.Context(), row.opts...)
 		_, try := row.m.TryLock(t.Context(), row.opts...)

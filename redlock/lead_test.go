@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -148,16 +149,16 @@ func TestOnceDoesNotDisturb(t *testing.T) {
 
 // handedOn has a process whose turn is over unlock while another goroutine of it waits, and returns how
 // that one gets the lock. Another process waits too, which cannot reach the first master.
-func handedOn(t *testing.T) holdfast.How {
+func handedOn(t *testing.T) event.How {
 	l := newLab(t, 3)
-	hows := make(chan holdfast.How, 10)
-	a := l.process(&holdfast.Options{Observer: &holdfast.Observer{
-		Granted: func(_ context.Context, e holdfast.GrantEvent) { hows <- e.How },
+	hows := make(chan event.How, 10)
+	a := l.process(&holdfast.Options{Observer: &event.Observer{
+		Granted: func(_ context.Context, e event.Grant) { hows <- e.How },
 	}})
 	b, name := l.versed(nil), uniqueName(t)
 	b.proxies[0].Stop()
 	h := lock(t, a.mutex(name))
-	require.Equal(t, holdfast.Asked, <-hows)
+	require.Equal(t, event.Asked, <-hows)
 	second := begin(t.Context(), t, a.mutex(name).Lock)
 	eventually(t, "it waits in the process", func() bool { return kindtest.Goroutines("queue.(*Ticket).Wait(") > 0 })
 	third := begin(t.Context(), t, b.mutex(name).Lock)
@@ -172,12 +173,12 @@ func handedOn(t *testing.T) holdfast.How {
 }
 
 // TestWhoIsCutOffIsSeen: a process that cannot reach one of the masters is seen at the others, and has its turn.
-func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, holdfast.Asked, handedOn(t)) }
+func TestWhoIsCutOffIsSeen(t *testing.T) { require.Equal(t, event.Asked, handedOn(t)) }
 
 // The control: one master is asked who waits, and the lock is handed off past that process.
 func TestWhoIsCutOffIsSeenControl(t *testing.T) {
 	defer defence.Listeners.Without(t)()
-	require.Equal(t, holdfast.HandedOn, handedOn(t))
+	require.Equal(t, event.HandedOn, handedOn(t))
 }
 
 // wakesItself has a waiter give back the grant of one free master, and reports whether a message tells the waiter of that.

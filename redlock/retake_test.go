@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/redlock"
@@ -122,7 +123,7 @@ func contested(t *testing.T) (renewed bool, lost error) {
 	const timeout, settling = time.Second, 4 * time.Second
 	l, name := newLab(t, 3), uniqueName(t)
 	var last atomic.Pointer[time.Time] // renewal of its own accord
-	p := l.versed(&holdfast.Options{Lease: long, Observer: &holdfast.Observer{Renewed: func(e holdfast.RenewalEvent) {
+	p := l.versed(&holdfast.Options{Lease: long, Observer: &event.Observer{Renewed: func(e event.Renewal) {
 		if now := time.Now(); e.Name == name {
 			last.Store(&now)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
@@ -22,19 +23,19 @@ import (
 type looker struct {
 	*holdfast.Client
 	log   *kindtest.Log
-	heard chan holdfast.SelfBlockEvent
+	heard chan event.SelfBlock
 }
 
 func newLooker(t testing.TB, rdb redis.UniversalClient, long time.Duration) *looker {
-	l := &looker{log: &kindtest.Log{}, heard: make(chan holdfast.SelfBlockEvent, 100)}
+	l := &looker{log: &kindtest.Log{}, heard: make(chan event.SelfBlock, 100)}
 	l.Client = newClient(t, rdb, &holdfast.Options{
 		LongWait: long, Logger: l.log.Logger(),
-		Observer: &holdfast.Observer{SelfBlocked: func(s holdfast.SelfBlockEvent) { l.heard <- s }},
+		Observer: &event.Observer{SelfBlocked: func(s event.SelfBlock) { l.heard <- s }},
 	})
 	return l
 }
 
-func (l *looker) hears(t *testing.T) holdfast.SelfBlockEvent {
+func (l *looker) hears(t *testing.T) event.SelfBlock {
 	return kindtest.Receive(t, "somebody says so", l.heard)
 }
 

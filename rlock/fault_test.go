@@ -199,7 +199,7 @@ func TestStringFaultsControl(t *testing.T) {
 func besideAString(t *testing.T, fault faultproxy.Action) (logged []string, closed error) {
 	log, ctx := &kindtest.Log{}, t.Context()
 	p := newProxied(t, &holdfast.Options{Logger: log.Logger()})
-	m := rlock.New(p.client, "a", holdfast.RespectStrings())
+	m := rlock.New(p.client, "a", rlock.RespectStrings())
 	unlock(t, lock(t, m)) // the scripts are known from now on
 
 	rule := p.proxy.On(script(lua.AcquireBeside), 1, fault)

@@ -60,12 +60,12 @@ func TestBadInput(t *testing.T) {
 		err    error
 		remedy string
 	}{
-		"no replicas":  {try(good, holdfast.WithReplicas(0, time.Second)), "n = 0; use at least 1"},
-		"few replicas": {try(good, holdfast.WithReplicasOnDisk(-1, time.Second)), "WithReplicasOnDisk has n = -1"},
-		"no timeout":   {try(good, holdfast.WithReplicas(1, 0)), "timeout = 0s; use a positive duration"},
-		"long timeout": {try(good, holdfast.WithReplicas(1, 29698*time.Millisecond)),
+		"no replicas":  {try(good, holdfast.Replicas(0, time.Second)), "n = 0; use at least 1"},
+		"few replicas": {try(good, holdfast.ReplicasOnDisk(-1, time.Second)), "ReplicasOnDisk has n = -1"},
+		"no timeout":   {try(good, holdfast.Replicas(1, 0)), "timeout = 0s; use a positive duration"},
+		"long timeout": {try(good, holdfast.Replicas(1, 29698*time.Millisecond)),
 			"use a shorter timeout or a longer lease"},
-		"short for that": {try(good, holdfast.WithReplicas(1, time.Second), holdfast.Lease(time.Second)),
+		"short for that": {try(good, holdfast.Replicas(1, time.Second), holdfast.Lease(time.Second)),
 			"is trusted for 988ms"},
 		"nil client":     {try(rlock.New(nil, "good")), "holdfast.New"},
 		"nil redis":      {nilClient, "redis.NewClient"},
@@ -114,18 +114,18 @@ func TestBadInput(t *testing.T) {
 // TestUnfitOptions: an option that a kind cannot serve is refused first, and its value is not judged: no other one would help.
 func TestUnfitOptions(t *testing.T) {
 	c, _ := shared(t, nil)
-	keep, least, no := holdfast.Keep(time.Second), holdfast.HoldAtLeast(1), holdfast.WithReplicas(0, 0)
+	keep, least, no := rlock.Keep(time.Second), holdfast.HoldAtLeast(1), holdfast.Replicas(0, 0)
 	masters := []*holdfast.Client{c}
 	for _, row := range []struct {
 		l    holdfast.Locker
 		says string
 	}{
-		{rlock.New(c, "a", holdfast.Keep(-time.Second)), "Keep is -1s; use a positive duration"},
-		{rlock.New(c, "a", holdfast.Keep(math.MaxInt64)), "use at most 2562047h47m16.853775807s"},
+		{rlock.New(c, "a", rlock.Keep(-time.Second)), "Keep is -1s; use a positive duration"},
+		{rlock.New(c, "a", rlock.Keep(math.MaxInt64)), "use at most 2562047h47m16.853775807s"},
 		{fairlock.New(c, "a", keep), "Keep is 1s; only an rlock can be kept, not a lock of package fairlock; leave the option out"},
-		{fairlock.New(c, "a", holdfast.Keep(-1)), "Keep is -1ns; only an rlock can be kept"},
+		{fairlock.New(c, "a", rlock.Keep(-1)), "Keep is -1ns; only an rlock can be kept"},
 		{redlock.New(masters, "a", keep), "Keep is 1s; only an rlock can be kept"},
-		{redlock.New(masters, "a", no), "WithReplicas is for a lock that one server grants, not a lock of package redlock; leave the option out"},
+		{redlock.New(masters, "a", no), "Replicas is for a lock that one server grants, not a lock of package redlock; leave the option out"},
 		{rlock.New(c, "a", least), "HoldAtLeast is 1ns; use at least 1ms"},
 		{semaphore.New(c, "a", 1, least), "HoldAtLeast is 1ns; permits come back when they are unlocked; leave the option out"},
 		{semaphore.New(c, "a", 1, holdfast.HoldAtLeast(0)), "HoldAtLeast is 0s; permits come back"},

@@ -51,7 +51,7 @@ func channelOf(m *rlock.Mutex) string { return "redisson_lock__channel:{" + m.Na
 func TestKeep(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	m := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver))
+	m := rlock.New(newClient(t, rdb, nil), "a", rlock.Keep(forEver))
 	tokens := []uint64{keepIt(t, rdb, m)}
 	before := scripts(t, server)
 	const pairs = 1000
@@ -75,7 +75,7 @@ func TestKeep(t *testing.T) {
 func TestWithoutKeep(t *testing.T) {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
-	m := rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(forEver), holdfast.Keep(0))
+	m := rlock.New(newClient(t, rdb, nil), "a", rlock.Keep(forEver), rlock.Keep(0))
 	onePair(t, m)
 	server.ResetStats(t)
 	for range 10 {
@@ -90,7 +90,7 @@ func TestWithoutKeep(t *testing.T) {
 // TestKeptAndUnfit: the next Lock of the client wants what the kept lock is not. It is given back and asked for anew.
 func TestKeptAndUnfit(t *testing.T) {
 	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
+	m := rlock.New(keeper, uniqueName(t), rlock.Keep(forEver))
 	for _, opt := range []holdfast.Option{
 		holdfast.Lease(time.Minute), holdfast.NoRenewal(), holdfast.NoHandoff(), holdfast.HoldAtLeast(10 * time.Millisecond),
 	} {
@@ -107,7 +107,7 @@ func TestKeptAndUnfit(t *testing.T) {
 // TestWanted: a holder hears of those who want the lock, in its client and in others.
 func TestWanted(t *testing.T) {
 	keeper, rdb := shared(t, nil)
-	m := rlock.New(keeper, uniqueName(t), holdfast.Keep(forEver))
+	m := rlock.New(keeper, uniqueName(t), rlock.Keep(forEver))
 	keepIt(t, rdb, m)
 	h := lock(t, m)
 	select {
@@ -141,7 +141,7 @@ func newKept(t *testing.T, d time.Duration) *kept {
 	server := redistest.Start(t)
 	rdb := server.Client(t)
 	other := newClient(t, server.Client(t), nil)
-	k := &kept{rdb: rdb, keeper: rlock.New(newClient(t, rdb, nil), "a", holdfast.Keep(d)), other: rlock.New(other, "a")}
+	k := &kept{rdb: rdb, keeper: rlock.New(newClient(t, rdb, nil), "a", rlock.Keep(d)), other: rlock.New(other, "a")}
 	keepIt(t, rdb, k.keeper)
 	return k
 }
@@ -233,7 +233,7 @@ func TestKeptAndForced(t *testing.T) {
 func TestKeptAndStopped(t *testing.T) {
 	t.Parallel()
 	p := newProxied(t, &holdfast.Options{Lease: time.Second})
-	m := rlock.New(p.client, "a", holdfast.Keep(forEver))
+	m := rlock.New(p.client, "a", rlock.Keep(forEver))
 	token := keepIt(t, p.direct, m)
 	p.proxy.Silence(true)
 	eventually(t, "its lease ends", func() bool { return free(t, p.direct, "a") })

@@ -43,7 +43,7 @@
 //
 // # Keeping
 //
-// With [holdfast.Keep] the client keeps the lock after Unlock, even if none of its callers waits.
+// With [Keep] the client keeps the lock after Unlock, even if none of its callers waits.
 // Its next Lock takes the lock without asking the server. A refused client sends a recall message
 // to the keeping client, which then releases the lock. Recall messages go to the channel of the
 // lock, followed by a colon and the id of the keeping client. The letter before the number in the
@@ -98,7 +98,7 @@ func (m *Mutex) Name() string {
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - [holdfast.ErrLost] if the hold to be re-entered is lost;
-//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - [holdfast.ErrNotReplicated], only with [holdfast.Replicas];
 //   - otherwise an error of Redis.
 //
 // With the first two, errors.Is is also true for the cause of the context. After any error the

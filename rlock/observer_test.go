@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
@@ -22,15 +23,15 @@ import (
 )
 
 // panicsAll is an observer whose every function panics.
-func panicsAll() *holdfast.Observer {
-	return &holdfast.Observer{
-		Waiting:    func(context.Context, holdfast.WaitEvent) context.Context { panic("Waiting") },
-		Granted:    func(context.Context, holdfast.GrantEvent) { panic("Granted") },
-		Refused:    func(context.Context, holdfast.RefusalEvent) { panic("Refused") },
-		Ended:      func(context.Context, holdfast.EndEvent) { panic("Ended") },
-		Renewed:    func(holdfast.RenewalEvent) { panic("Renewed") },
-		Sent:       func(holdfast.ScriptEvent) { panic("Sent") },
-		Subscribed: func(holdfast.SubscriptionEvent) { panic("Subscribed") },
+func panicsAll() *event.Observer {
+	return &event.Observer{
+		Waiting:    func(context.Context, event.Wait) context.Context { panic("Waiting") },
+		Granted:    func(context.Context, event.Grant) { panic("Granted") },
+		Refused:    func(context.Context, event.Refusal) { panic("Refused") },
+		Ended:      func(context.Context, event.End) { panic("Ended") },
+		Renewed:    func(event.Renewal) { panic("Renewed") },
+		Sent:       func(event.Script) { panic("Sent") },
+		Subscribed: func(event.Subscription) { panic("Subscribed") },
 		Dropped:    func(int) { panic("Dropped") },
 	}
 }
@@ -53,7 +54,7 @@ func TestPanickingObserver(t *testing.T) {
 	}
 
 	defer defence.Caught.Without(t)()
-	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { panic("Granted") }}
+	o := &event.Observer{Granted: func(context.Context, event.Grant) { panic("Granted") }}
 	loud, _ := shared(t, &holdfast.Options{Observer: o})
 	require.Panics(t, func() { _, _ = rlock.New(loud, m.Name()).Lock(t.Context()) }, "control")
 	take(t.Context(), t, rlock.New(other, m.Name()).TryLock) // what nobody has is given back even so
@@ -62,7 +63,7 @@ func TestPanickingObserver(t *testing.T) {
 // TestObserverEndsGoroutine: a function that ends the goroutine of a call that has the lock, as
 // t.FailNow does, takes no lock with it. Control: where it is not given back, it stays taken.
 func TestObserverEndsGoroutine(t *testing.T) {
-	o := &holdfast.Observer{Granted: func(context.Context, holdfast.GrantEvent) { runtime.Goexit() }}
+	o := &event.Observer{Granted: func(context.Context, event.Grant) { runtime.Goexit() }}
 	try := func() error {
 		c, _ := shared(t, &holdfast.Options{Observer: o})
 		m := rlock.New(c, uniqueName(t))
@@ -81,10 +82,10 @@ func TestObserverEndsGoroutine(t *testing.T) {
 
 // TestObserverEndsGoroutineAtFirst: Refused follows a Waiting that ends the goroutine, so that counts of waiters add up.
 func TestObserverEndsGoroutineAtFirst(t *testing.T) {
-	refused := make(chan holdfast.RefusalEvent, 10)
-	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
-		Waiting: func(context.Context, holdfast.WaitEvent) context.Context { runtime.Goexit(); return nil },
-		Refused: func(_ context.Context, r holdfast.RefusalEvent) { refused <- r },
+	refused := make(chan event.Refusal, 10)
+	c, _ := shared(t, &holdfast.Options{Observer: &event.Observer{
+		Waiting: func(context.Context, event.Wait) context.Context { runtime.Goexit(); return nil },
+		Refused: func(_ context.Context, r event.Refusal) { refused <- r },
 	}})
 	leak.Together(1, func(int) { _, _ = rlock.New(c, uniqueName(t)).Lock(t.Context()) })
 	require.Len(t, refused, 1)
@@ -94,22 +95,22 @@ func TestObserverEndsGoroutineAtFirst(t *testing.T) {
 // TestObserverHearsOfHandOff: how grants came about that goroutines of one client pass on, or that the client kept.
 func TestObserverHearsOfHandOff(t *testing.T) {
 	var mu sync.Mutex
-	how := map[holdfast.How]int{}
-	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{Granted: func(_ context.Context, e holdfast.GrantEvent) {
+	how := map[event.How]int{}
+	c, _ := shared(t, &holdfast.Options{Observer: &event.Observer{Granted: func(_ context.Context, e event.Grant) {
 		mu.Lock()
 		defer mu.Unlock()
 		how[e.How]++
 	}}})
-	m := rlock.New(c, uniqueName(t), holdfast.Keep(time.Minute))
-	seen := func(h holdfast.How) bool {
+	m := rlock.New(c, uniqueName(t), rlock.Keep(time.Minute))
+	seen := func(h event.How) bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return how[h] > 0
 	}
 	pair := func(int) { assert.NoError(t, kindtest.Pair(t.Context(), m)) }
-	eventually(t, "handed on", func() bool { leak.Together(4, pair); return seen(holdfast.HandedOn) })
-	eventually(t, "kept", func() bool { pair(0); return seen(holdfast.FromKept) })
-	require.True(t, seen(holdfast.Asked))
+	eventually(t, "handed on", func() bool { leak.Together(4, pair); return seen(event.HandedOn) })
+	eventually(t, "kept", func() bool { pair(0); return seen(event.FromKept) })
+	require.True(t, seen(event.Asked))
 }
 
 // TestWaitedIsNotNegative: Unlock reads the clock once, and hands the lock off by that to a waiter that may have come since.
@@ -117,15 +118,15 @@ func TestWaitedIsNotNegative(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
 	handed, waited, held := 0, time.Hour, time.Hour
-	c, _ := shared(t, &holdfast.Options{Observer: &holdfast.Observer{
-		Granted: func(_ context.Context, e holdfast.GrantEvent) {
+	c, _ := shared(t, &holdfast.Options{Observer: &event.Observer{
+		Granted: func(_ context.Context, e event.Grant) {
 			mu.Lock()
 			defer mu.Unlock()
-			if waited = min(waited, e.Waited); e.How == holdfast.HandedOn {
+			if waited = min(waited, e.Waited); e.How == event.HandedOn {
 				handed++
 			}
 		},
-		Ended: func(_ context.Context, e holdfast.EndEvent) {
+		Ended: func(_ context.Context, e event.End) {
 			mu.Lock()
 			defer mu.Unlock()
 			held = min(held, e.Held)
@@ -147,8 +148,8 @@ func TestWaitedIsNotNegative(t *testing.T) {
 
 // ends has a hold end that nobody renews, and returns why, as an observer was told of it until the client was closed.
 func ends(t *testing.T) (told []error) {
-	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: &holdfast.Observer{
-		Ended: func(_ context.Context, e holdfast.EndEvent) { told = append(told, e.Reason) }, // one after the other
+	c, err := holdfast.New(redistest.Shared(t).Client(t), &holdfast.Options{Observer: &event.Observer{
+		Ended: func(_ context.Context, e event.End) { told = append(told, e.Reason) }, // one after the other
 	}})
 	require.NoError(t, err)
 	h := lock(t, rlock.New(c, uniqueName(t)), holdfast.NoRenewal(), holdfast.Lease(100*time.Millisecond))

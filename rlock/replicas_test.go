@@ -42,7 +42,7 @@ func requireGivenBack(t *testing.T, srv *redistest.Server, name string) {
 func TestTooFewReplicas(t *testing.T) {
 	t.Parallel()
 	r, _, c := replicatedLab(t, func(o *redis.Options) { o.ReadTimeout = soon / 2 }) // less than a replica is given
-	_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(2, soon))
+	_, err := rlock.New(c, "a").Lock(t.Context(), holdfast.Replicas(2, soon))
 	tells(t, err, holdfast.ErrNotReplicated, not(holdfast.ErrNotAcquired), not(holdfast.ErrUncertain))
 	require.Regexp(t, `^rlock: lock "a": not replicated: [01] of 2 replicas confirmed within 300ms; the server has 1, `+
 		`so the lock cannot be had; ask for 1, or repair the other replicas$`, err.Error()) // a busy one may be late
@@ -50,18 +50,18 @@ func TestTooFewReplicas(t *testing.T) {
 
 	r.Replicas()[0].Pause()
 	owner := holdfast.WithOwner(t.Context())
-	_, err = rlock.New(c, "a").TryLock(owner, holdfast.WithReplicas(1, soon))
+	_, err = rlock.New(c, "a").TryLock(owner, holdfast.Replicas(1, soon))
 	require.EqualError(t, err, `rlock: try "a": not replicated: 0 of 1 replicas confirmed within 300ms`)
 	requireGivenBack(t, r.Primary(), "a")
 
-	first := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, soon))
-	_, err = rlock.New(c, "a").Lock(t.Context(), holdfast.WithReplicas(1, soon))
+	first := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.Replicas(1, soon))
+	_, err = rlock.New(c, "a").Lock(t.Context(), holdfast.Replicas(1, soon))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.ErrorIs(t, first.Err(), holdfast.ErrNotReplicated, "one waits for the other, and is not handed what no replica has")
 	requireGivenBack(t, r.Primary(), "a")
 
 	r.Replicas()[0].Resume()
-	unlock(t, take(owner, t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, patience)))
+	unlock(t, take(owner, t, rlock.New(c, "a").Lock, holdfast.Replicas(1, patience)))
 }
 
 // TestReplicasAreWaitedForAgain: a reply is lost, that of the write or the one to WAIT, and all is sent again.
@@ -72,7 +72,7 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 			t.Run(what+" "+action.String(), func(t *testing.T) {
 				t.Parallel()
 				r, proxy, c := replicatedLab(t)
-				m := rlock.New(c, "a", holdfast.WithReplicas(1, patience))
+				m := rlock.New(c, "a", holdfast.Replicas(1, patience))
 				fault := proxy.On(lost, 1, action)
 				h := lock(t, m)
 				require.Equal(t, 1, fault.Count())
@@ -81,7 +81,7 @@ func TestReplicasAreWaitedForAgain(t *testing.T) {
 
 				r.Replicas()[0].Pause()
 				fault = proxy.On(lost, 1, action)
-				_, err := m.Lock(t.Context(), holdfast.WithReplicas(1, soon))
+				_, err := m.Lock(t.Context(), holdfast.Replicas(1, soon))
 				require.ErrorIs(t, err, holdfast.ErrNotReplicated, "and counted again")
 				require.Equal(t, 1, fault.Count())
 				requireGivenBack(t, r.Primary(), "a")
@@ -95,7 +95,7 @@ func TestLostBeforeReplicasHaveIt(t *testing.T) {
 	r, proxy, c := replicatedLab(t)
 	rdb := r.Primary().Client(t)
 	late := proxy.DelayRequest(faultproxy.Script(lua.Recount.Hash()), 1, patience)
-	failed := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.WithReplicas(1, soon))
+	failed := begin(t.Context(), t, rlock.New(c, "a").Lock, holdfast.Replicas(1, soon))
 	<-late.Fired()
 	require.NoError(t, rdb.Del(t.Context(), "a").Err())
 	late.Release()
@@ -121,7 +121,7 @@ func TestLeavingWhileReplicasAreWaitedFor(t *testing.T) {
 			r.Replicas()[0].Pause()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			failed := begin(ctx, t, rlock.New(c, "a").Lock, append(row.opts, holdfast.WithReplicas(1, 3*time.Second))...)
+			failed := begin(ctx, t, rlock.New(c, "a").Lock, append(row.opts, holdfast.Replicas(1, 3*time.Second))...)
 			eventually(t, "waited for", func() bool { return proxy.Seen(waits) > 0 })
 			row.leave(c, cancel)
 			err := failed.Err()
@@ -142,7 +142,7 @@ func TestABudgetEndsTheWaitForReplicas(t *testing.T) {
 	c := newClient(t, redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 }),
 		&holdfast.Options{RetryBudget: soon})
 	proxy.On(waits, 0, faultproxy.DropReply)
-	failed := begin(t.Context(), t, rlock.New(c, "a").TryLock, holdfast.WithReplicas(1, soon))
+	failed := begin(t.Context(), t, rlock.New(c, "a").TryLock, holdfast.Replicas(1, soon))
 	require.ErrorIs(t, failed.Err(), holdfast.ErrUnavailable)
 	proxy.Clear()
 	eventually(t, "given back", func() bool { return free(t, r.Primary().Client(t), "a") })
@@ -159,17 +159,17 @@ func TestReentryAndReplicas(t *testing.T) {
 	require.Zero(t, seen())
 
 	r.Replicas()[0].Pause()
-	_, err := m.Lock(outer.Context(), holdfast.WithReplicas(1, soon))
+	_, err := m.Lock(outer.Context(), holdfast.Replicas(1, soon))
 	require.ErrorIs(t, err, holdfast.ErrNotReplicated)
 	require.NoError(t, outer.Context().Err(), "the hold that it was to enter stands")
 	eventually(t, "the count is taken back", func() bool { return count(t, rdb, "a", outer.Owner()) == 1 })
 	r.Replicas()[0].Resume()
 
-	inner := take(outer.Context(), t, m.Lock, holdfast.WithReplicas(1, patience))
+	inner := take(outer.Context(), t, m.Lock, holdfast.Replicas(1, patience))
 	require.Equal(t, "2", r.Replicas()[0].Command(t, "HGET", "a", outer.Owner()))
 	before := seen()
 	r.Replicas()[0].Pause()
-	third := take(inner.Context(), t, m.Lock, holdfast.WithReplicas(1, patience))
+	third := take(inner.Context(), t, m.Lock, holdfast.Replicas(1, patience))
 	require.Equal(t, before, seen(), "it is confirmed already")
 	for _, h := range []*holdfast.Hold{third, inner, outer} {
 		unlock(t, h)
@@ -193,7 +193,7 @@ func TestHandOffAndReplicas(t *testing.T) {
 		unlock(t, granted.Hold())
 		return proxy.Seen(acquired) - acquires, proxy.Seen(waits) - waited
 	}
-	plain, confirmed := []holdfast.Option(nil), []holdfast.Option{holdfast.WithReplicas(1, patience)}
+	plain, confirmed := []holdfast.Option(nil), []holdfast.Option{holdfast.Replicas(1, patience)}
 	for _, c := range []struct {
 		name             string
 		first, next      []holdfast.Option

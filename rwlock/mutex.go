@@ -83,7 +83,7 @@ type RWMutex struct {
 var _ holdfast.Locker = (*RWMutex)(nil)
 
 // New makes the lock called name on a client. opts are defaults for each acquisition, to read and to
-// write. [holdfast.Keep] is refused, and so is [holdfast.HoldAtLeast] for readers. New sends nothing.
+// write. [rlock.Keep] is refused, and so is [holdfast.HoldAtLeast] for readers. New sends nothing.
 // For an invalid name, option or client, the first operation returns the error.
 //
 // The name is the key in Redis. If it contains a brace it must contain a hash tag, as in
@@ -112,7 +112,7 @@ func (m *RWMutex) Name() string {
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument;
 //   - [holdfast.ErrLost] if the hold to be re-entered is lost;
-//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - [holdfast.ErrNotReplicated], only with [holdfast.Replicas];
 //   - otherwise an error of Redis.
 //
 // With the second and the third, errors.Is is also true for the cause of the context. After any error

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
@@ -139,8 +140,8 @@ func TestWhoStaysAmongThoseWhoLeave(t *testing.T) {
 			l := newLab(t)
 			waits := make(chan struct{})
 			var once sync.Once
-			here := l.process(&holdfast.Options{Observer: &holdfast.Observer{
-				Waiting: func(ctx context.Context, e holdfast.WaitEvent) context.Context {
+			here := l.process(&holdfast.Options{Observer: &event.Observer{
+				Waiting: func(ctx context.Context, e event.Wait) context.Context {
 					if !e.Bounded && !e.Once {
 						once.Do(func() { close(waits) })
 					}

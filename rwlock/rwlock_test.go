@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/mutant"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -365,7 +366,7 @@ func TestOtherKeys(t *testing.T) {
 	}
 	_, err := m.RLock(t.Context(), holdfast.HoldAtLeast(time.Second))
 	tells(t, err, holdfast.ErrInvalid, "HoldAtLeast is 1s")
-	require.ErrorIs(t, kindtest.Err(m.Lock(t.Context(), holdfast.Keep(time.Second))), holdfast.ErrInvalid)
+	require.ErrorIs(t, kindtest.Err(m.Lock(t.Context(), rlock.Keep(time.Second))), holdfast.ErrInvalid)
 	var none *rwlock.RWMutex
 	_, err = none.RLock(t.Context())
 	require.ErrorIs(t, err, holdfast.ErrInvalid)

@@ -83,7 +83,7 @@ const maxPermits = math.MaxInt32
 const maxAtOnce = 10_000
 
 // New makes the semaphore called name on a client. permits is the number of permits, at least 1, if
-// the server knows of none yet. opts are defaults for each acquisition. [holdfast.Keep] and
+// the server knows of none yet. opts are defaults for each acquisition. [rlock.Keep] and
 // [holdfast.HoldAtLeast] are refused. New sends nothing. For an invalid name, number, option or
 // client, the first operation returns the error.
 //
@@ -137,7 +137,7 @@ func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*hold
 //   - [holdfast.ErrClosed] if the client was closed;
 //   - [holdfast.ErrInvalid] for a bad argument, and if the semaphore has fewer than n permits, or
 //     comes to have fewer while Acquire waits;
-//   - [holdfast.ErrNotReplicated], only with [holdfast.WithReplicas];
+//   - [holdfast.ErrNotReplicated], only with [holdfast.Replicas];
 //   - otherwise an error of Redis.
 //
 // With the first two, errors.Is is also true for the cause of the context. After any error the

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/semaphore"
 )
 
@@ -182,7 +183,7 @@ func TestBadNumbers(t *testing.T) {
 	_, err := s.TryAcquire(t.Context(), 10_001)
 	tells(t, err, holdfast.ErrInvalid, "n is 10001; use at least 1 and at most 10000")
 	require.Zero(t, l.rdb.Exists(t.Context(), l.name).Val())
-	for _, opt := range []holdfast.Option{holdfast.HoldAtLeast(time.Second), holdfast.Keep(time.Second)} {
+	for _, opt := range []holdfast.Option{holdfast.HoldAtLeast(time.Second), rlock.Keep(time.Second)} {
 		require.ErrorIs(t, kindtest.Err(s.Lock(t.Context(), opt)), holdfast.ErrInvalid)
 	}
 	_, err = s.Acquire(t.Context(), 4)

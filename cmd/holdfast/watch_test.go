@@ -63,7 +63,7 @@ func TestMadeBetweenTwoCommands(t *testing.T) {
 	c := kindtest.NewClient(t, redistest.Shared(t).Client(t), nil)
 	for kind, create := range map[string]func(name string){
 		"rwlock": func(name string) { kindtest.Lock(t, rwlock.New(c, name)) },
-		"rlock":  func(name string) { kindtest.Lock(t, rlock.New(c, name), holdfast.Keep(time.Minute)) },
+		"rlock":  func(name string) { kindtest.Lock(t, rlock.New(c, name), rlock.Keep(time.Minute)) },
 		"latch": func(name string) {
 			require.NoError(t, kindtest.Err(latch.New(c, name).Set(t.Context(), 2)))
 		},

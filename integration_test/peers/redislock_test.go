@@ -41,6 +41,6 @@ func obtain(ctx context.Context, locks *redislock.Client, key string, ttl time.D
 }
 
 func afterRedislock(ctx context.Context, client *holdfast.Client, work job) error {
-	orders := rlock.New(client, "orders:42", holdfast.RespectStrings()) // leave the option out when redislock is gone
+	orders := rlock.New(client, "orders:42", rlock.RespectStrings())    // leave the option out when redislock is gone
 	return holdfast.Do(ctx, orders, work, holdfast.Wait(5*time.Second)) // an error if the lock was lost meanwhile
 }

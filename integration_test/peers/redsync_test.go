@@ -26,7 +26,7 @@ func beforeRedsync(ctx context.Context, rdb *redis.Client, work job) error {
 }
 
 func afterRedsync(ctx context.Context, client *holdfast.Client, work job) error {
-	orders := rlock.New(client, "orders:42", holdfast.RespectStrings()) // leave the option out when redsync is gone
+	orders := rlock.New(client, "orders:42", rlock.RespectStrings()) // leave the option out when redsync is gone
 	hold, err := orders.Lock(ctx, holdfast.Wait(5*time.Second))
 	if err != nil {
 		return err // ErrNotAcquired: somebody has it; ErrUnavailable: Redis did not answer; and the cause of ctx

@@ -29,7 +29,7 @@ import (
 func TestStringIsALock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, srv *redistest.Server) {
 		ctx, rdb := t.Context(), srv.Client(t)
-		m := rlock.New(newClient(t, srv.Client(t)), "orders:42", holdfast.RespectStrings())
+		m := rlock.New(newClient(t, srv.Client(t)), "orders:42", rlock.RespectStrings())
 		rs := redsync.New(goredis.NewPool(rdb)).NewMutex("orders:42", redsync.WithExpiry(time.Minute))
 		require.NoError(t, rs.Lock())
 		_, err := m.TryLock(ctx)
@@ -61,7 +61,7 @@ func TestStringIsALock(t *testing.T) {
 func TestStringEnds(t *testing.T) {
 	srv := redistest.Start(t)
 	ctx, rdb := t.Context(), srv.Client(t)
-	m := rlock.New(newClient(t, srv.Client(t)), "orders:42", holdfast.RespectStrings())
+	m := rlock.New(newClient(t, srv.Client(t)), "orders:42", rlock.RespectStrings())
 	const lives = 2 * time.Second
 	require.NoError(t, rdb.Set(ctx, "orders:42", "whose", lives).Err())
 	before := srv.CommandCalls(t)
@@ -96,7 +96,7 @@ func TestStringInThePlace(t *testing.T) {
 				rdb := redistest.Start(t).Client(t)
 				c, err := holdfast.New(rdb, &holdfast.Options{Lease: 2 * time.Second})
 				require.NoError(t, err)
-				m := rlock.New(c, "orders:42", holdfast.RespectStrings())
+				m := rlock.New(c, "orders:42", rlock.RespectStrings())
 				h := kindtest.Lock(t, m, opts...)
 				require.NoError(t, rdb.Set(t.Context(), "orders:42", "whose", time.Minute).Err())
 				require.ErrorIs(t, end(h, m), holdfast.ErrLost)
@@ -117,7 +117,7 @@ func TestOthersRefuseTheOption(t *testing.T) {
 	c := newClient(t, rdb)
 	for _, l := range []holdfast.Locker{fairlock.New(c, "a"), rwlock.New(c, "a"), rwlock.New(c, "a").RLocker(),
 		redlock.New([]*holdfast.Client{c}, "a")} {
-		_, err := l.Lock(t.Context(), holdfast.RespectStrings())
+		_, err := l.Lock(t.Context(), rlock.RespectStrings())
 		require.ErrorIs(t, err, holdfast.ErrInvalid)
 		require.ErrorContains(t, err, "RespectStrings is given; only an rlock waits for strings")
 	}
@@ -148,7 +148,7 @@ func TestForceOfRueidislock(t *testing.T) {
 	})
 	require.NoError(t, err)
 	t.Cleanup(locker.Close)
-	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", holdfast.RespectStrings(), holdfast.Lease(3*time.Second))
+	m := rlock.New(newClient(t, srv.Client(t)), "rueidislock:0:orders:42", rlock.RespectStrings(), holdfast.Lease(3*time.Second))
 	h := kindtest.Lock(t, m)
 	_, _, err = locker.TryWithContext(t.Context(), "orders:42")
 	t.Log(err)
@@ -320,11 +320,11 @@ func TestNothingIsKept(t *testing.T) {
 	srv := redistest.Start(t)
 	rdb, client := srv.Client(t), newClient(t, srv.Client(t))
 	kept := func(name string, opts ...holdfast.Option) bool {
-		kindtest.Unlock(t, kindtest.Lock(t, rlock.New(client, name, append(opts, holdfast.Keep(time.Minute))...)))
+		kindtest.Unlock(t, kindtest.Lock(t, rlock.New(client, name, append(opts, rlock.Keep(time.Minute))...)))
 		return rdb.Exists(t.Context(), name).Val() == 1
 	}
 	require.Eventually(t, func() bool {
-		require.False(t, kept("strings", holdfast.RespectStrings()))
+		require.False(t, kept("strings", rlock.RespectStrings()))
 		return kept("ours")
 	}, patience, time.Millisecond)
 }

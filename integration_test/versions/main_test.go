@@ -9,6 +9,7 @@
 package versions_test
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"fmt"
@@ -76,6 +77,7 @@ func buildOld(tree string) error {
 	if err != nil {
 		return err
 	}
+	source = bytes.ReplaceAll(source, []byte("rlock.Keep("), []byte("holdfast.Keep(")) // as it was called
 	if err := os.WriteFile(filepath.Join(tree, "worker", "main.go"), source, 0o600); err != nil {
 		return err
 	}

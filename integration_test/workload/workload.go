@@ -26,6 +26,7 @@ import (
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/integration_test/history"
 	"github.com/holdfast-go/holdfast/lua"
+	"github.com/holdfast-go/holdfast/rlock"
 	"github.com/holdfast-go/holdfast/rwlock"
 )
 
@@ -167,7 +168,7 @@ func (a *Actor) lock(ctx context.Context, cancel func(), m Locker, name string) 
 	opts := a.options(&op)
 	if a.Keeping > 0 && a.rng.IntN(a.Keeping) == 0 {
 		keep := a.Keeps[a.rng.IntN(len(a.Keeps))]
-		opts, op.Keep = append(opts, holdfast.Keep(keep)), int64(keep)
+		opts, op.Keep = append(opts, rlock.Keep(keep)), int64(keep)
 	}
 	op, opts, stop := a.impatient(op, opts, cancel)
 	defer stop()

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/queue"
 )
@@ -86,12 +86,12 @@ func (a *Acquisition) lockObserved() (h *Hold, err error) {
 			if waits {
 				waited = sinceStart() - asked
 			}
-			o.TellRefused(ctx, notify.RefusalEvent{Kind: kind, Name: name, Waited: waited, Err: err})
+			o.TellRefused(ctx, event.Refusal{Kind: kind, Name: name, Waited: waited, Err: err})
 		}
 	}()
 	if o.Waiting != nil {
 		_, bounded := a.wait.Deadline()
-		ctx = o.TellWaiting(a.ctx, notify.WaitEvent{Kind: kind, Name: name, Once: a.once, Bounded: bounded}) // which may end the goroutine
+		ctx = o.TellWaiting(a.ctx, event.Wait{Kind: kind, Name: name, Once: a.once, Bounded: bounded}) // which may end the goroutine
 	}
 	asked, waits = sinceStart(), true
 	if h, err = b.lock(ctx, nil, a.once, a); err == nil {
@@ -111,7 +111,7 @@ func (a *Acquisition) granted(ctx context.Context, h *Hold, asked time.Duration)
 			_ = h.GiveBack(context.Background())
 		}
 	}()
-	o.TellGranted(ctx, notify.GrantEvent{
+	o.TellGranted(ctx, event.Grant{
 		Kind: key.Kind, Name: key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth), How: a.how,
 		Waited: now - asked, Contended: a.contended,
 	})
@@ -181,13 +181,13 @@ func (a *Acquisition) acquire(p *queue.Ticket, at Place) (h *Hold, err error) {
 	}
 	switch {
 	case turn == queue.Handed:
-		a.how = notify.HandedOn
+		a.how = event.HandedOn
 		h, err = a.takenOver(err)
 	case err != nil:
 		err = a.waitError(err)
 	default:
 		if h = a.takeOverIdle(); h != nil {
-			a.how = notify.FromKept
+			a.how = event.FromKept
 			return h, nil
 		}
 		h, err = a.ask(at)

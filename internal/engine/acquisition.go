@@ -5,8 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/panics"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
@@ -38,8 +38,8 @@ type Acquisition struct {
 
 	// For the observer.
 
-	contended bool       // somebody else had the lock, or stood before
-	how       notify.How // the lock was granted
+	contended bool      // somebody else had the lock, or stood before
+	how       event.How // the lock was granted
 }
 
 // attempts are what was asked for one grant. An acquisition that begins anew begins with none.

@@ -6,8 +6,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -141,7 +141,7 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 	if e := a.acquirer.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
 	}
-	a.how = notify.Asked
+	a.how = event.Asked
 	h, err := g.activate(n.Sent, n.Token, n.Last, a.want.Lease)
 	if err != nil {
 		g.entry.MarkStray()

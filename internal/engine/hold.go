@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/panics"
@@ -170,9 +171,9 @@ func (h *Hold) tellEnd(at time.Duration, err error) {
 }
 
 // ending is what is told of the end at a moment.
-func (h *Hold) ending(at time.Duration, reason, err error) notify.EndEvent {
+func (h *Hold) ending(at time.Duration, reason, err error) event.End {
 	key := h.on.of()
-	return notify.EndEvent{
+	return event.End{
 		Kind: key.Kind, Name: key.Name, Owner: h.on.ownerID(), Token: h.token, Count: int(h.depth),
 		Reason: reason, Held: at - h.notice.Since, Err: err,
 	}

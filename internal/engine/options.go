@@ -6,9 +6,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 	"github.com/holdfast-go/holdfast/watchdog"
@@ -33,8 +33,8 @@ const (
 	maxLease = math.MaxInt64 - time.Millisecond
 )
 
-// Options are what users know as holdfast.Options. The two structs have the same fields. (They do not
-// convert to each other: the types of Observer differ, because each has the events of its package.)
+// Options are what users know as holdfast.Options, which has the same fields and converts to them. (An alias would have
+// the docs of users show fields of a package that they cannot import.)
 type Options struct {
 	Lease       time.Duration
 	RetryBudget time.Duration
@@ -42,7 +42,7 @@ type Options struct {
 	Logger      *slog.Logger
 	Label       string
 	LongWait    time.Duration
-	Observer    *notify.Observer
+	Observer    *event.Observer
 
 	Prefix        string
 	ClassicPubSub bool
@@ -129,7 +129,7 @@ func checkLease(field string, d time.Duration) error {
 // checkReplicas looks at what only the whole of an acquisition shows.
 func checkReplicas(r remote.Replicas, lease time.Duration) error {
 	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
-		return errs.Invalid("timeout of WithReplicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+		return errs.Invalid("timeout of Replicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
 			r.Timeout, lease, trust)
 	}
 	return nil

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -124,7 +124,7 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 	if errors.Is(err, errSlow) {
 		return nil, nil
 	}
-	a.how = notify.HandedOn
+	a.how = event.HandedOn
 	if err == nil && run != nil {
 		t := g.serverLease
 		next := func(give func(any) bool) bool {
@@ -138,6 +138,6 @@ func (a *Acquisition) Accept(sent time.Time, token string, claim time.Duration, 
 // TakeOver returns the hold of an acquisition to which a run handed the lock. If the wait of the
 // acquisition has ended, the lock is given back.
 func (a *Acquisition) TakeOver() (*Hold, error) {
-	a.how = notify.HandedOn
+	a.how = event.HandedOn
 	return a.takenOver(nil)
 }

@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/held"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/queue"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
@@ -20,7 +20,7 @@ import (
 func (a *Acquisition) reenter() (*Hold, error) {
 	g := a.grant
 	wait := a.wait
-	a.how = notify.Reentered
+	a.how = event.Reentered
 	g.mu.Lock()
 	count, lease, renew := len(g.holds)+1, max(g.lease, a.want.Lease), g.renew || a.want.renew
 	g.askedForLocked(lease)

@@ -53,7 +53,7 @@ const (
 )
 
 var optionNames = [...]string{
-	"Wait", "Lease", "NoRenewal", "NoHandoff", "Keep", "HoldAtLeast", "ReleaseOnError", "WithReplicas", "WithReplicasOnDisk",
+	"Wait", "Lease", "NoRenewal", "NoHandoff", "Keep", "HoldAtLeast", "ReleaseOnError", "Replicas", "ReplicasOnDisk",
 	"MasterTimeout", "TrustRestarts", "RespectStrings",
 }
 
@@ -136,7 +136,7 @@ func NoHandoff() Option {
 	return func(c *Settings) { c.handOff = false; c.given |= givenNoHandoff }
 }
 
-// Keep is what users know as holdfast.Keep.
+// Keep is what users know as rlock.Keep.
 func Keep(d time.Duration) Option {
 	return func(c *Settings) {
 		switch {
@@ -150,7 +150,7 @@ func Keep(d time.Duration) Option {
 	}
 }
 
-// RespectStrings is what users know as holdfast.RespectStrings.
+// RespectStrings is what users know as rlock.RespectStrings.
 func RespectStrings() Option {
 	return func(c *Settings) { c.strings = true; c.given |= givenStrings }
 }
@@ -185,13 +185,13 @@ const minAtLeast = time.Millisecond
 // TTL is the lease that is requested for the lock.
 func (c *Settings) TTL() time.Duration { return max(c.Lease, c.atLeast) }
 
-// WithReplicas is what users know as holdfast.WithReplicas.
-func WithReplicas(n int, timeout time.Duration) Option {
+// Replicas is what users know as holdfast.Replicas.
+func Replicas(n int, timeout time.Duration) Option {
 	return func(c *Settings) { c.waitFor(givenReplicas, remote.Replicas{N: n, Timeout: timeout}) }
 }
 
-// WithReplicasOnDisk is what users know as holdfast.WithReplicasOnDisk.
-func WithReplicasOnDisk(n int, timeout time.Duration) Option {
+// ReplicasOnDisk is what users know as holdfast.ReplicasOnDisk.
+func ReplicasOnDisk(n int, timeout time.Duration) Option {
 	return func(c *Settings) {
 		c.waitFor(givenOnDisk, remote.Replicas{N: n, Timeout: timeout, OnDisk: true})
 	}

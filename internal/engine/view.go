@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
 
@@ -23,7 +23,7 @@ func (a *Acquisition) await(skip int) {
 func (a *Acquisition) arrived() {
 	g := a.grant
 	a.base.show(a.want.atLeast)
-	if g.asked == a && a.how == notify.Asked {
+	if g.asked == a && a.how == event.Asked {
 		a.base.Client.watch.NoteHolder(&a.waited, start.Add(g.granted), 1+above(a.base.Client))
 	}
 }

@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"fmt"
+	"github.com/holdfast-go/holdfast/event"
 	"time"
 )
 
@@ -27,14 +28,14 @@ func (n *Notifier) WantsEnds() bool { return n != nil && n.Ended != nil }
 func (e *EndNotice) Armed() bool { return e != nil && e.to != nil }
 
 // Tell reports the end in the goroutine of an Unlock.
-func (e *EndNotice) Tell(event *EndEvent) {
+func (e *EndNotice) Tell(end *event.End) {
 	defer e.to.logPanic("Ended")
-	e.to.Ended((*detachedContext)(e), *event)
+	e.to.Ended((*detachedContext)(e), *end)
 }
 
 // TellLater queues the end, for ends that no call of the user has caused.
-func (e *EndNotice) TellLater(event EndEvent) {
-	e.to.enqueue("Ended", roomForEnds, func() { e.to.Ended((*detachedContext)(e), event) })
+func (e *EndNotice) TellLater(end event.End) {
+	e.to.enqueue("Ended", roomForEnds, func() { e.to.Ended((*detachedContext)(e), end) })
 }
 
 // detachedContext is the context that Granted had, without its end. (Rejected: context.WithoutCancel, which takes memory

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/task"
 	"github.com/holdfast-go/holdfast/pubsub"
@@ -21,16 +22,16 @@ const (
 
 // Notifier calls the functions of a client's observer.
 type Notifier struct {
-	Observer
+	event.Observer
 	log    *slog.Logger
-	events *queue[event]
+	events *queue[queued]
 }
 
-// event is a queued call of one of the observer's functions.
-type event struct {
-	function string      // its name in the log
-	call     func()      // nil: deliver script
-	script   ScriptEvent // scripts are the most frequent events, and a func for each would be an allocation
+// queued is a call of one of the observer's functions.
+type queued struct {
+	function string       // its name in the log
+	call     func()       // nil: deliver script
+	script   event.Script // scripts are the most frequent events, and a func for each would be an allocation
 }
 
 // startDelay is for how long events are collected before the goroutine that delivers them is started. Without the
@@ -40,7 +41,7 @@ const startDelay = 10 * time.Millisecond
 
 // New makes the notifier of the user's observer; nil if the observer has no function to call. Its goroutine
 // belongs to the group.
-func New(o *Observer, log *slog.Logger, group *task.Group) *Notifier {
+func New(o *event.Observer, log *slog.Logger, group *task.Group) *Notifier {
 	if o == nil || o.Waiting == nil && o.Granted == nil && o.Refused == nil && o.Ended == nil && o.Renewed == nil &&
 		o.Sent == nil && o.Subscribed == nil && o.SelfBlocked == nil && o.Deadlocked == nil {
 		return nil
@@ -65,7 +66,7 @@ func (n *Notifier) logPanic(function string) {
 }
 
 // callObserver delivers one queued event.
-func (n *Notifier) callObserver(e event, dropped int) {
+func (n *Notifier) callObserver(e queued, dropped int) {
 	if dropped > 0 && n.Dropped != nil {
 		n.guarded("Dropped", func() { n.Dropped(dropped) })
 	}
@@ -83,15 +84,15 @@ func (n *Notifier) guarded(function string, call func()) {
 
 // enqueue makes the queue's goroutine call a function. It does not wait.
 func (n *Notifier) enqueue(function string, room int, call func()) {
-	n.put(event{function: function, call: call}, room)
+	n.put(queued{function: function, call: call}, room)
 }
 
-func (n *Notifier) put(e event, room int) {
+func (n *Notifier) put(e queued, room int) {
 	n.events.put(e, room)
 }
 
 // TellWaiting reports the beginning of a wait, and returns the context for its end.
-func (n *Notifier) TellWaiting(ctx context.Context, e WaitEvent) (next context.Context) {
+func (n *Notifier) TellWaiting(ctx context.Context, e event.Wait) (next context.Context) {
 	defer func() {
 		if next == nil { // also if it panicked
 			next = ctx
@@ -102,7 +103,7 @@ func (n *Notifier) TellWaiting(ctx context.Context, e WaitEvent) (next context.C
 }
 
 // TellRefused reports a call that ended without the lock.
-func (n *Notifier) TellRefused(ctx context.Context, e RefusalEvent) {
+func (n *Notifier) TellRefused(ctx context.Context, e event.Refusal) {
 	if n.Refused != nil {
 		defer n.logPanic("Refused")
 		n.Refused(ctx, e)
@@ -110,7 +111,7 @@ func (n *Notifier) TellRefused(ctx context.Context, e RefusalEvent) {
 }
 
 // TellGranted reports a call that was granted the lock.
-func (n *Notifier) TellGranted(ctx context.Context, e GrantEvent) {
+func (n *Notifier) TellGranted(ctx context.Context, e event.Grant) {
 	if n.Granted != nil {
 		defer n.logPanic("Granted")
 		n.Granted(ctx, e)
@@ -118,14 +119,14 @@ func (n *Notifier) TellGranted(ctx context.Context, e GrantEvent) {
 }
 
 // TellSelfBlocked queues the event. The notifier may be nil.
-func (n *Notifier) TellSelfBlocked(e SelfBlockEvent) {
+func (n *Notifier) TellSelfBlocked(e event.SelfBlock) {
 	if n != nil && n.SelfBlocked != nil {
 		n.enqueue("SelfBlocked", roomForEvents, func() { n.SelfBlocked(e) })
 	}
 }
 
 // TellDeadlocked queues the event. The notifier may be nil.
-func (n *Notifier) TellDeadlocked(e DeadlockEvent) {
+func (n *Notifier) TellDeadlocked(e event.Deadlock) {
 	if n != nil && n.Deadlocked != nil {
 		n.enqueue("Deadlocked", roomForEvents, func() { n.Deadlocked(e) })
 	}
@@ -137,7 +138,7 @@ func (n *Notifier) Scripts() func(remote.Script) {
 		return nil
 	}
 	return func(s remote.Script) {
-		n.put(event{script: ScriptEvent{Script: s.Name, Took: s.Took, Repeats: s.Repeats, Err: s.Err}}, roomForEvents)
+		n.put(queued{script: event.Script{Script: s.Name, Took: s.Took, Repeats: s.Repeats, Err: s.Err}}, roomForEvents)
 	}
 }
 
@@ -148,7 +149,7 @@ func (n *Notifier) Connections() func(pubsub.Connection) {
 		return nil
 	}
 	return func(c pubsub.Connection) {
-		e := SubscriptionEvent(c)
+		e := event.Subscription(c)
 		n.enqueue("Subscribed", roomForEvents, func() { n.Subscribed(e) })
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -17,7 +18,7 @@ func (n *Notifier) Renewals(describe func(watchdog.Owner) (kind, name, owner str
 	return func(batch []watchdog.Renewal, left []time.Duration) {
 		for i, r := range batch {
 			kind, name, owner := describe(r.Owner)
-			e := RenewalEvent{
+			e := event.Renewal{
 				Kind: kind, Name: name, Owner: owner, Lease: r.Length, Left: left[i], Err: renewalError(r, left[i]),
 			}
 			n.enqueue("Renewed", roomForEvents, func() { n.Renewed(e) })

@@ -61,7 +61,7 @@ func (s *Replicated) send(ctx context.Context, call lua.Call, haste bool) (lua.R
 	reply, n, err := lua.RunWait(ctx, patient, call, wait...)
 	switch {
 	case s.want.OnDisk && lua.IsError(err, "unknown command"):
-		err = errs.Both(errors.New("WithReplicasOnDisk needs Redis 7.2 or Valkey; use WithReplicas"), err)
+		err = errs.Both(errors.New("ReplicasOnDisk needs Redis 7.2 or Valkey; use Replicas"), err)
 	case s.Cluster != nil && lua.IsError(err, "MOVED"):
 		s.Cluster.ReloadState(ctx) // the client of a single server does not follow it
 	case err == nil && reply.Status == lua.Done && n < int64(s.want.N):

@@ -1,4 +1,4 @@
-// Package telemetry turns what a holdfast.Observer hears into the numbers that holdfastprom and
+// Package telemetry turns what a event.Observer hears into the numbers that holdfastprom and
 // holdfastotel export, so that both count the same things by the same rules: which outcome a call
 // had, what is held and waited for now and since when, which renewal was late, and how many
 // different labels there are at most.

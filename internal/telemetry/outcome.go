@@ -7,10 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
 
-// Outcomes of a Lock or TryLock that was not granted; those of one that was are of [holdfast.How].
+// Outcomes of a Lock or TryLock that was not granted; those of one that was are of [event.How].
 const (
 	Refused     = "refused"     // somebody else has it, and the call was not to wait
 	TimedOut    = "timed_out"   // the time of Wait was over, or the context's
@@ -21,7 +22,7 @@ const (
 
 // Outcomes are all that a call may have.
 var Outcomes = []string{
-	holdfast.Asked.String(), holdfast.HandedOn.String(), holdfast.FromKept.String(), holdfast.Reentered.String(),
+	event.Asked.String(), event.HandedOn.String(), event.FromKept.String(), event.Reentered.String(),
 	Refused, TimedOut, Canceled, Unavailable, Failed,
 }
 
@@ -83,7 +84,7 @@ var Renewals = []string{InTime, Late, Again, Lost}
 
 // Renewal is how an attempt ended. slack is the part of the lease that was left; it counts if the
 // lease was renewed.
-func Renewal(r holdfast.RenewalEvent) (outcome string, slack float64) {
+func Renewal(r event.Renewal) (outcome string, slack float64) {
 	if r.Lease > 0 {
 		slack = min(max(r.Left.Seconds()/r.Lease.Seconds(), 0), 1)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 	"github.com/holdfast-go/holdfast/watchdog"
 )
@@ -80,12 +81,12 @@ func TestRenewal(t *testing.T) {
 		{9 * time.Second, io.EOF, Again, 0.3},
 		{9 * time.Second, wrap(holdfast.ErrLost), Lost, 0.3},
 	} {
-		outcome, slack := Renewal(holdfast.RenewalEvent{Lease: 30 * time.Second, Left: row.left, Err: row.err})
+		outcome, slack := Renewal(event.Renewal{Lease: 30 * time.Second, Left: row.left, Err: row.err})
 		require.Equal(t, row.want, outcome)
 		require.InDelta(t, row.slack, slack, 1e-9)
 		require.Contains(t, Renewals, row.want)
 	}
-	_, slack := Renewal(holdfast.RenewalEvent{})
+	_, slack := Renewal(event.Renewal{})
 	require.Zero(t, slack, "and not NaN, which would spoil the sum for ever")
 }
 

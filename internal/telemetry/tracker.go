@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 )
 
 // Buckets are the upper bounds, in seconds, of times of waiting and holding, which last from less than
@@ -105,8 +106,8 @@ func (t *Tracker) of(kind, class string) *series {
 }
 
 // Observer is what the client is given.
-func (t *Tracker) Observer() *holdfast.Observer {
-	return &holdfast.Observer{Waiting: t.waiting, Granted: t.granted, Refused: t.refused, Ended: t.ended,
+func (t *Tracker) Observer() *event.Observer {
+	return &event.Observer{Waiting: t.waiting, Granted: t.granted, Refused: t.refused, Ended: t.ended,
 		Renewed: t.renewed, Sent: t.sent, Subscribed: t.subscribed, Dropped: t.exporter.Dropped,
 		SelfBlocked: t.selfBlocked, Deadlocked: t.deadlocked}
 }
@@ -120,7 +121,7 @@ type call struct {
 	wait, hold *item // nil: not begun, or over
 }
 
-func (t *Tracker) waiting(ctx context.Context, w holdfast.WaitEvent) context.Context {
+func (t *Tracker) waiting(ctx context.Context, w event.Wait) context.Context {
 	return context.WithValue(ctx, callKey{t}, &call{w.Once, t.find(w.Kind, w.Name).waiting.begin(time.Now()), nil})
 }
 
@@ -133,7 +134,7 @@ func (t *Tracker) call(ctx context.Context) *call {
 	return &call{}
 }
 
-func (t *Tracker) granted(ctx context.Context, g holdfast.GrantEvent) {
+func (t *Tracker) granted(ctx context.Context, g event.Grant) {
 	s, c := t.find(g.Kind, g.Name), t.call(ctx)
 	if c.wait != nil { // else its end would not be known either
 		c.wait.end()
@@ -142,7 +143,7 @@ func (t *Tracker) granted(ctx context.Context, g holdfast.GrantEvent) {
 	s.Acquired(ctx, g.How.String(), true, g.Contended, g.Waited)
 }
 
-func (t *Tracker) refused(ctx context.Context, r holdfast.RefusalEvent) {
+func (t *Tracker) refused(ctx context.Context, r event.Refusal) {
 	s, c := t.find(r.Kind, r.Name), t.call(ctx)
 	c.wait.end()
 	outcome := Outcome(ctx, c.once, r.Err)
@@ -152,7 +153,7 @@ func (t *Tracker) refused(ctx context.Context, r holdfast.RefusalEvent) {
 	}
 }
 
-func (t *Tracker) ended(ctx context.Context, e holdfast.EndEvent) {
+func (t *Tracker) ended(ctx context.Context, e event.End) {
 	s := t.find(e.Kind, e.Name)
 	t.call(ctx).hold.end()
 	s.Ended(ctx, e.Held)
@@ -164,16 +165,16 @@ func (t *Tracker) ended(ctx context.Context, e holdfast.EndEvent) {
 	}
 }
 
-func (t *Tracker) renewed(r holdfast.RenewalEvent) {
+func (t *Tracker) renewed(r event.Renewal) {
 	outcome, slack := Renewal(r)
 	t.find(r.Kind, r.Name).Renewed(outcome, slack, r.Err == nil)
 }
 
-func (t *Tracker) sent(e holdfast.ScriptEvent) {
+func (t *Tracker) sent(e event.Script) {
 	t.exporter.Script(e.Script, e.Took, e.Repeats, Failure(e.Err))
 }
 
-func (t *Tracker) subscribed(e holdfast.SubscriptionEvent) {
+func (t *Tracker) subscribed(e event.Subscription) {
 	t.mu.Lock()
 	was := t.down[e.Server]
 	if e.Up {
@@ -187,9 +188,9 @@ func (t *Tracker) subscribed(e holdfast.SubscriptionEvent) {
 	}
 }
 
-func (t *Tracker) selfBlocked(e holdfast.SelfBlockEvent) { t.find(e.Kind, e.Name).Deadlocked(Self) }
+func (t *Tracker) selfBlocked(e event.SelfBlock) { t.find(e.Kind, e.Name).Deadlocked(Self) }
 
-func (t *Tracker) deadlocked(e holdfast.DeadlockEvent) { t.find(e.Kind, e.Name).Deadlocked(Circle) }
+func (t *Tracker) deadlocked(e event.Deadlock) { t.find(e.Kind, e.Name).Deadlocked(Circle) }
 
 // State is what one kind and class has now.
 type State struct {

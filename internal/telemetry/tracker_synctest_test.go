@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
 )
 
@@ -58,20 +59,20 @@ func (s countedSeries) Renewed(outcome string, _ float64, confirmed bool) {
 }
 
 // client plays what a client tells its observer.
-type client struct{ *holdfast.Observer }
+type client struct{ *event.Observer }
 
 func (c client) wait(name string) context.Context {
-	return c.Waiting(context.Background(), holdfast.WaitEvent{Kind: "rlock", Name: name})
+	return c.Waiting(context.Background(), event.Wait{Kind: "rlock", Name: name})
 }
 
 // grant returns the context of the hold's end.
 func (c client) grant(ctx context.Context, name string, token uint64, count int) context.Context {
-	c.Granted(ctx, holdfast.GrantEvent{Kind: "rlock", Name: name, Owner: "o", Token: token, Count: count, How: holdfast.Asked})
+	c.Granted(ctx, event.Grant{Kind: "rlock", Name: name, Owner: "o", Token: token, Count: count, How: event.Asked})
 	return ctx
 }
 
 func (c client) end(ctx context.Context, name string, token uint64, count int, why error) {
-	c.Ended(ctx, holdfast.EndEvent{Kind: "rlock", Name: name, Owner: "o", Token: token, Count: count, Reason: why})
+	c.Ended(ctx, event.End{Kind: "rlock", Name: name, Owner: "o", Token: token, Count: count, Reason: why})
 }
 
 // stateOf is what the tracker says of one class of rlock, without the labels.
@@ -97,7 +98,7 @@ func TestWhatIsHeldAndWaitedFor(t *testing.T) {
 		outer := c.grant(first, "a", 1, 1)
 		time.Sleep(time.Second)
 		require.Equal(t, State{Held: 1, Waiting: 1, OldestHold: time.Second, OldestWaiter: 2 * time.Second}, stateOf(tr, ""))
-		c.Refused(second, holdfast.RefusalEvent{Kind: "rlock", Name: "b", Err: holdfast.ErrNotAcquired})
+		c.Refused(second, event.Refusal{Kind: "rlock", Name: "b", Err: holdfast.ErrNotAcquired})
 		inner := c.grant(c.wait("a"), "a", 1, 2)
 		time.Sleep(time.Second)
 		require.Equal(t, State{Held: 2, OldestHold: 2 * time.Second}, stateOf(tr, ""))
@@ -111,7 +112,7 @@ func TestWhatIsHeldAndWaitedFor(t *testing.T) {
 
 func TestTwoTrackersInOneContext(t *testing.T) {
 	one, two := NewTracker(Config{}, newCounted()), NewTracker(Config{}, newCounted())
-	c := client{holdfast.JoinObservers(one.Observer(), two.Observer())}
+	c := client{event.Join(one.Observer(), two.Observer())}
 	ctx := c.grant(c.wait("a"), "a", 1, 1)
 	require.Equal(t, 1, stateOf(one, "").Held)
 	c.end(ctx, "a", 1, 1, holdfast.ErrReleased)
@@ -150,15 +151,15 @@ func TestWhatIsTold(t *testing.T) {
 	counts := newCounted()
 	tr := NewTracker(Config{Kinds: []string{"rlock"}}, counts)
 	c := client{tr.Observer()}
-	once := c.Waiting(context.Background(), holdfast.WaitEvent{Kind: "rlock", Name: "a", Once: true})
-	c.Refused(once, holdfast.RefusalEvent{Kind: "rlock", Name: "a", Err: wrap(holdfast.ErrNotAcquired)})
-	c.Refused(c.wait("a"), holdfast.RefusalEvent{Kind: "rlock", Name: "a", Err: wrap(holdfast.ErrUnavailable, holdfast.ErrUncertain)})
+	once := c.Waiting(context.Background(), event.Wait{Kind: "rlock", Name: "a", Once: true})
+	c.Refused(once, event.Refusal{Kind: "rlock", Name: "a", Err: wrap(holdfast.ErrNotAcquired)})
+	c.Refused(c.wait("a"), event.Refusal{Kind: "rlock", Name: "a", Err: wrap(holdfast.ErrUnavailable, holdfast.ErrUncertain)})
 	c.end(c.grant(c.wait("a"), "a", 1, 1), "a", 1, 1, wrap(holdfast.ErrLost))
-	c.Ended(context.Background(), holdfast.EndEvent{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Err: wrap(holdfast.ErrUncertain)})
-	c.Renewed(holdfast.RenewalEvent{Kind: "rlock", Name: "a", Lease: 3, Left: 2})
-	c.Sent(holdfast.ScriptEvent{Script: "acquire", Repeats: 2, Err: context.DeadlineExceeded})
+	c.Ended(context.Background(), event.End{Kind: "rlock", Name: "a", Reason: holdfast.ErrReleased, Err: wrap(holdfast.ErrUncertain)})
+	c.Renewed(event.Renewal{Kind: "rlock", Name: "a", Lease: 3, Left: 2})
+	c.Sent(event.Script{Script: "acquire", Repeats: 2, Err: context.DeadlineExceeded})
 	for _, up := range []bool{false, false, true, false} {
-		c.Subscribed(holdfast.SubscriptionEvent{Server: "s", Up: up})
+		c.Subscribed(event.Subscription{Server: "s", Up: up})
 	}
 	c.Dropped(3)
 	require.Equal(t, 1, tr.Down())

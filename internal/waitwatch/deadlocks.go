@@ -10,10 +10,10 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/notify"
 	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
@@ -185,9 +185,9 @@ func (l *waitChecker) reportDeadlock(c deadlock.Circle, w longWait) {
 	if w.of == nil || !l.watch.entries.lasts(w.seen) {
 		return
 	}
-	e := notify.DeadlockEvent{Kind: c[0].Wait.Kind, Name: c[0].Wait.Name, Waited: c[0].Wait.Waited(), Where: w.Site()}
+	e := event.Deadlock{Kind: c[0].Wait.Kind, Name: c[0].Wait.Name, Waited: c[0].Wait.Waited(), Where: w.Site()}
 	for _, s := range c {
-		e.Circle = append(e.Circle, notify.DeadlockedWait{
+		e.Circle = append(e.Circle, event.DeadlockedWait{
 			Client: s.Published.Client, Label: s.Published.Label, Kind: s.Wait.Kind, Name: s.Wait.Name, Waited: s.Wait.Waited(),
 			Has: s.Has.Name, Owner: s.Has.Owner, Token: s.Has.Token,
 		})

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/notify"
+	"github.com/holdfast-go/holdfast/event"
 )
 
 // selfBlocks reports waits for locks that the client itself has held for as long as they last. Mostly a caller locks
@@ -98,7 +98,7 @@ func (l *waitChecker) reportSelfBlock(w longWait, waits int, h Grant, held time.
 		return
 	}
 	owner, token := h.Identity()
-	e := notify.SelfBlockEvent{
+	e := event.SelfBlock{
 		Kind: w.lock.Kind, Name: w.lock.Name, Waited: w.waited, Waits: waits, Owner: owner, Token: token,
 		Held: held, Sure: sure, Waiting: w.Site(), Holding: h.Entry().Site(),
 	}

@@ -8,7 +8,7 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 )
 
 // Counters are how often, and for how many nanoseconds.
@@ -18,17 +18,17 @@ type Counters struct {
 }
 
 // Observer counts in them.
-func (c *Counters) Observer() *holdfast.Observer {
-	return &holdfast.Observer{
-		Waiting: func(ctx context.Context, _ holdfast.WaitEvent) context.Context {
+func (c *Counters) Observer() *event.Observer {
+	return &event.Observer{
+		Waiting: func(ctx context.Context, _ event.Wait) context.Context {
 			c.Waits.Add(1)
 			return ctx
 		},
-		Granted: func(_ context.Context, e holdfast.GrantEvent) { c.Grants.Add(1); c.Waited.Add(int64(e.Waited)) },
-		Refused: func(context.Context, holdfast.RefusalEvent) { c.Refusals.Add(1) },
-		Ended:   func(context.Context, holdfast.EndEvent) { c.Ends.Add(1) },
-		Renewed: func(holdfast.RenewalEvent) { c.Renewals.Add(1) },
-		Sent:    func(e holdfast.ScriptEvent) { c.Scripts.Add(1); c.Took.Add(int64(e.Took)) },
+		Granted: func(_ context.Context, e event.Grant) { c.Grants.Add(1); c.Waited.Add(int64(e.Waited)) },
+		Refused: func(context.Context, event.Refusal) { c.Refusals.Add(1) },
+		Ended:   func(context.Context, event.End) { c.Ends.Add(1) },
+		Renewed: func(event.Renewal) { c.Renewals.Add(1) },
+		Sent:    func(e event.Script) { c.Scripts.Add(1); c.Took.Add(int64(e.Took)) },
 		Dropped: func(n int) { c.Dropped.Add(int64(n)) },
 	}
 }

@@ -116,7 +116,7 @@ func locker(clients []*holdfast.Client, kind, name string) taking {
 	case "fairlock":
 		return lock(fairlock.New(c, name))
 	case "keep":
-		return lock(rlock.New(c, name, holdfast.Keep(time.Second)))
+		return lock(rlock.New(c, name, rlock.Keep(time.Second)))
 	case "multilock":
 		return lock(multilock.New(rlock.New(c, name), fairlock.New(c, name+":fair")))
 	case "redlock":

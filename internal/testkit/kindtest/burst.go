@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
@@ -53,7 +54,7 @@ type burst struct {
 }
 
 // unheard are the options of clients that the test does not observe: what an observer is not quick enough for is dropped.
-var unheard = &holdfast.Options{Linger: time.Millisecond, Observer: &holdfast.Observer{}}
+var unheard = &holdfast.Options{Linger: time.Millisecond, Observer: &event.Observer{}}
 
 const (
 	// slowness is how long a slow server takes for an answer.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 )
 
 // Log is a log, or the output of a process, that a test reads while it is written.
@@ -68,44 +69,44 @@ type Witness struct {
 
 // Call is one Lock or TryLock as its client's observer hears of it.
 type Call struct {
-	Wait    holdfast.WaitEvent
-	Granted *holdfast.GrantEvent // nil: it was not
-	Refused *holdfast.RefusalEvent
-	Ended   *holdfast.EndEvent
+	Wait    event.Wait
+	Granted *event.Grant // nil: it was not
+	Refused *event.Refusal
+	Ended   *event.End
 }
 
 type callKey struct{}
 
 // Observer is what the client is given. It may be given to several.
-func (w *Witness) Observer() *holdfast.Observer {
-	return &holdfast.Observer{
-		Waiting: func(ctx context.Context, e holdfast.WaitEvent) context.Context {
+func (w *Witness) Observer() *event.Observer {
+	return &event.Observer{
+		Waiting: func(ctx context.Context, e event.Wait) context.Context {
 			c := &Call{Wait: e}
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			w.calls = append(w.calls, c)
 			return context.WithValue(ctx, callKey{}, c)
 		},
-		Granted: func(ctx context.Context, e holdfast.GrantEvent) {
+		Granted: func(ctx context.Context, e event.Grant) {
 			w.on(ctx, func(c *Call) {
 				w.once(c, "granted", c.Granted == nil && c.Refused == nil && e.Waited >= 0)
 				c.Granted = &e
 			})
 		},
-		Refused: func(ctx context.Context, e holdfast.RefusalEvent) {
+		Refused: func(ctx context.Context, e event.Refusal) {
 			w.on(ctx, func(c *Call) {
 				w.once(c, "refused", c.Granted == nil && c.Refused == nil && e.Err != nil && e.Waited >= 0)
 				c.Refused = &e
 			})
 		},
-		Ended: func(ctx context.Context, e holdfast.EndEvent) {
+		Ended: func(ctx context.Context, e event.End) {
 			w.on(ctx, func(c *Call) {
 				w.once(c, "ended", c.Granted != nil && c.Ended == nil && ctx.Err() == nil && e.Held >= 0 && why(e.Reason) != "" &&
 					e.Token == c.Granted.Token && e.Owner == c.Granted.Owner && e.Count == c.Granted.Count)
 				c.Ended = &e
 			})
 		},
-		Renewed: func(e holdfast.RenewalEvent) {
+		Renewed: func(e event.Renewal) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if w.renewed == nil {
@@ -113,7 +114,7 @@ func (w *Witness) Observer() *holdfast.Observer {
 			}
 			w.renewed[e.Name]++
 		},
-		Sent: func(holdfast.ScriptEvent) { w.scripts.Add(1) },
+		Sent: func(event.Script) { w.scripts.Add(1) },
 		Dropped: func(n int) {
 			w.mu.Lock()
 			defer w.mu.Unlock()
@@ -123,20 +124,20 @@ func (w *Witness) Observer() *holdfast.Observer {
 }
 
 // Play tells an observer of a call granted, held, renewed and lost (found by a renewal), of one refused, and of the rest once.
-func Play(o *holdfast.Observer, kind, name string, found error) {
-	ctx := o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name})
-	o.Granted(ctx, holdfast.GrantEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: holdfast.HandedOn,
+func Play(o *event.Observer, kind, name string, found error) {
+	ctx := o.Waiting(context.Background(), event.Wait{Kind: kind, Name: name})
+	o.Granted(ctx, event.Grant{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, How: event.HandedOn,
 		Waited: 2 * time.Second, Contended: true})
-	o.Renewed(holdfast.RenewalEvent{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
-	o.Ended(ctx, holdfast.EndEvent{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
+	o.Renewed(event.Renewal{Kind: kind, Name: name, Lease: 30 * time.Second, Left: 5 * time.Second})
+	o.Ended(ctx, event.End{Kind: kind, Name: name, Owner: "o", Token: 1, Count: 1, Held: time.Minute,
 		Reason: fmt.Errorf("%w: %w", holdfast.ErrLost, found), Err: holdfast.ErrUncertain})
-	ctx = o.Waiting(context.Background(), holdfast.WaitEvent{Kind: kind, Name: name, Once: true})
-	o.Refused(ctx, holdfast.RefusalEvent{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
-	o.Sent(holdfast.ScriptEvent{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
-	o.Subscribed(holdfast.SubscriptionEvent{Server: "s"})
+	ctx = o.Waiting(context.Background(), event.Wait{Kind: kind, Name: name, Once: true})
+	o.Refused(ctx, event.Refusal{Kind: kind, Name: name, Err: holdfast.ErrNotAcquired})
+	o.Sent(event.Script{Script: "acquire", Took: time.Millisecond, Repeats: 1, Err: io.EOF})
+	o.Subscribed(event.Subscription{Server: "s"})
 	o.Dropped(2)
-	o.SelfBlocked(holdfast.SelfBlockEvent{Kind: kind, Name: name})
-	o.Deadlocked(holdfast.DeadlockEvent{Kind: kind, Name: name})
+	o.SelfBlocked(event.SelfBlock{Kind: kind, Name: name})
+	o.Deadlocked(event.Deadlock{Kind: kind, Name: name})
 }
 
 func (w *Witness) on(ctx context.Context, note func(*Call)) {
@@ -260,9 +261,9 @@ func observed(s *subject) {
 	require.ErrorIs(s, h.Unlock(s.Context()), holdfast.ErrReleased)
 	calls := s.told(&w)
 	first := calls[0]
-	require.Equal(s, holdfast.WaitEvent{Kind: s.of(), Name: s.name}, first.Wait)
-	require.Equal(s, holdfast.GrantEvent{
-		Kind: s.of(), Name: s.name, Owner: h.Owner(), Token: h.Token(), Count: 1, How: holdfast.Asked, Waited: first.Granted.Waited,
+	require.Equal(s, event.Wait{Kind: s.of(), Name: s.name}, first.Wait)
+	require.Equal(s, event.Grant{
+		Kind: s.of(), Name: s.name, Owner: h.Owner(), Token: h.Token(), Count: 1, How: event.Asked, Waited: first.Granted.Waited,
 	}, *first.Granted)
 	require.Positive(s, first.Granted.Waited)
 	require.Equal(s, "released", why(first.Ended.Reason))
@@ -270,7 +271,7 @@ func observed(s *subject) {
 	require.Positive(s, first.Ended.Held)
 	s.eventually("scripts are told", func() bool { return w.Scripts() > 0 || s.kind.Memory })
 	if inner != nil {
-		require.Equal(s, holdfast.Reentered, calls[1].Granted.How)
+		require.Equal(s, event.Reentered, calls[1].Granted.How)
 		require.Equal(s, 2, calls[1].Granted.Count)
 		require.Equal(s, "released", why(calls[1].Ended.Reason))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
@@ -48,16 +49,16 @@ var asides = map[string]struct {
 	},
 	"an observer": {
 		func(b *told) *holdfast.Options {
-			return &holdfast.Options{Observer: &holdfast.Observer{
-				Ended: func(context.Context, holdfast.EndEvent) { b.block() },
-				Renewed: func(holdfast.RenewalEvent) {
+			return &holdfast.Options{Observer: &event.Observer{
+				Ended: func(context.Context, event.End) { b.block() },
+				Renewed: func(event.Renewal) {
 					select {
 					case <-b.blocked:
 						<-b.released
 					default:
 					}
 				},
-				Sent: func(holdfast.ScriptEvent) {},
+				Sent: func(event.Script) {},
 			}}
 		}, &defence.AsyncEvents,
 	},
@@ -217,8 +218,8 @@ func TestHeldUntilItIsReleased(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var ended []time.Duration
-				c, err := memory.NewClient(&holdfast.Options{Observer: &holdfast.Observer{
-					Ended: func(_ context.Context, e holdfast.EndEvent) { ended = append(ended, e.Held) },
+				c, err := memory.NewClient(&holdfast.Options{Observer: &event.Observer{
+					Ended: func(_ context.Context, e event.End) { ended = append(ended, e.Held) },
 				}})
 				require.NoError(t, err)
 				s := &memory.Server{ReleaseTakes: 2 * time.Second}

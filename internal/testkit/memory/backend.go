@@ -117,7 +117,7 @@ func (b *backend) Traits() engine.Traits { return engine.Traits{HandsOff: true, 
 // Check is [engine.Backend.Check].
 func (b *backend) Check(cfg *engine.Settings) error {
 	if cfg.Replicas.N != 0 {
-		return errs.Invalid("WithReplicas is for locks in Redis; a map has no replicas; leave it out")
+		return errs.Invalid("Replicas is for locks in Redis; a map has no replicas; leave it out")
 	}
 	return nil
 }

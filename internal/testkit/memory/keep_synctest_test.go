@@ -13,6 +13,7 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/memory"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // keeper is a client that keeps a lock, and one that wants it too, in a test in virtual time.
@@ -29,7 +30,7 @@ const keptFor = 1234 * time.Millisecond
 
 func newKeeper(t *testing.T) *keeper {
 	k := &keeper{T: t, server: &memory.Server{}, client: client(t, nil)}
-	k.mine = memory.New(k.client, k.server, "a", holdfast.Keep(keptFor))
+	k.mine = memory.New(k.client, k.server, "a", rlock.Keep(keptFor))
 	k.other = memory.New(client(t, nil), k.server, "a")
 	return k
 }
@@ -93,13 +94,13 @@ func TestKeep(t *testing.T) {
 			require.Zero(k, k.server.Called("a"), "nor are calls heard any more")
 		},
 		"the last holder says for how long": func(k *keeper) {
-			k.pair(k.mine, holdfast.Keep(time.Hour))
-			k.forFree(holdfast.Keep(time.Second))
+			k.pair(k.mine, rlock.Keep(time.Hour))
+			k.forFree(rlock.Keep(time.Second))
 			<-time.After(time.Second)
 			synctest.Wait()
 			require.False(k, k.kept())
-			k.pair(k.mine, holdfast.Keep(time.Minute))
-			k.forFree(holdfast.Keep(time.Hour)) // also if that is longer
+			k.pair(k.mine, rlock.Keep(time.Minute))
+			k.forFree(rlock.Keep(time.Hour)) // also if that is longer
 			<-time.After(time.Hour - 1)
 			require.True(k, k.kept())
 			<-time.After(1)
@@ -154,7 +155,7 @@ func TestKeep(t *testing.T) {
 		},
 		"a call in the moment in which its time is over": func(k *keeper) {
 			for range 20 { // who is first is by chance
-				k.pair(k.mine, holdfast.Keep(time.Second))
+				k.pair(k.mine, rlock.Keep(time.Second))
 				if !k.kept() { // kept in vain too often
 					continue
 				}
@@ -168,7 +169,7 @@ func TestKeep(t *testing.T) {
 		"its own client in the moment in which its time is over": func(k *keeper) {
 			var last uint64
 			for range 20 {
-				k.pair(k.mine, holdfast.Keep(time.Second))
+				k.pair(k.mine, rlock.Keep(time.Second))
 				<-time.After(time.Second)
 				h, err := k.mine.TryLock(k.Context())
 				require.NoError(k, err, "nobody else has it")
@@ -205,7 +206,7 @@ func TestKeep(t *testing.T) {
 			k.unlock(h)
 		},
 		"a lock that is lost while it is kept is asked for": func(k *keeper) {
-			token := k.pair(k.mine, holdfast.Keep(time.Hour))
+			token := k.pair(k.mine, rlock.Keep(time.Hour))
 			k.server.Take("a")
 			<-time.After(time.Minute) // a renewal has seen it
 			require.Zero(k, k.server.Called("a"))
@@ -216,14 +217,14 @@ func TestKeep(t *testing.T) {
 			k.unlock(h)
 		},
 		"a lock that is another's meanwhile is not taken": func(k *keeper) {
-			k.pair(k.mine, holdfast.Keep(time.Hour))
+			k.pair(k.mine, rlock.Keep(time.Hour))
 			k.server.Give("a", "somebody", time.Hour)
 			<-time.After(time.Minute)
 			k.refused(k.mine)
 			require.Equal(k, "somebody", k.server.Owner("a"))
 		},
 		"a lock that is lost unseen is lost by the next holder": func(k *keeper) {
-			k.pair(k.mine, holdfast.Keep(time.Hour))
+			k.pair(k.mine, rlock.Keep(time.Hour))
 			k.server.Give("a", "somebody", time.Hour)
 			h := k.lock(k.mine)
 			<-h.Context().Done()

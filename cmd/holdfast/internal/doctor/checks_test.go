@@ -132,7 +132,7 @@ func TestReplicas(t *testing.T) {
 		return look(replicas, primary, Settings{Lease: time.Hour}).Level == Note
 	}, limit, 20*time.Millisecond)
 	expect(t, look(replicas, primary, Settings{Lease: time.Hour}), Note, "1 replica, of which 1 are up to date",
-		"WithReplicas")
+		"Replicas")
 	expect(t, look(replicas, primary, Settings{Lease: 9 * time.Second}), Warning, "min-replicas-max-lag is 10 s",
 		"a third of the lease")
 

@@ -132,13 +132,13 @@ func replicas(_ context.Context, p *patient) []Finding {
 	if behind := p.behind(); behind != "" {
 		return []Finding{{
 			Level: Warning, Found: behind, Means: "a failover to it forgets grants: " + twice,
-			Remedy: "see its link; WithReplicas makes a grant wait for replicas",
+			Remedy: "see its link; Replicas makes a grant wait for replicas",
 		}}
 	}
 	return []Finding{{
 		Level: Note, Found: fmt.Sprintf("%s, of which %d are up to date", plural(followers, "replica"), good),
 		Means:  "replicas are told after the client is: a failover can forget the last grants",
-		Remedy: "WithReplicas narrows that window; and " + fence,
+		Remedy: "Replicas narrows that window; and " + fence,
 	}}
 }
 

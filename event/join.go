@@ -1,16 +1,16 @@
-package holdfast
+package event
 
 import "context"
 
-// JoinObservers makes one Observer of several: of metrics, traces and your own, for example. Each
-// event goes to all of them, in the order in which they are given. JoinObservers leaves out nil
+// Join makes one Observer of several: of metrics, traces and your own, for example. Each
+// event goes to all of them, in the order in which they are given. Join leaves out nil
 // ones.
 //
 // The context that Waiting of one returns goes to the next. So Granted, Refused and Ended of each
 // get what its own Waiting put there. If a function of one panics, the others are called all the
 // same, and the panic goes on afterwards. A panic of Waiting does not go on, and nobody logs it:
 // otherwise the context that the others need would be lost.
-func JoinObservers(observers ...*Observer) *Observer {
+func Join(observers ...*Observer) *Observer {
 	all := &Observer{}
 	for _, o := range observers {
 		if o == nil {
@@ -62,7 +62,7 @@ func afterContext[E any](first, second func(context.Context, E)) func(context.Co
 }
 
 // waiting is the type of [Observer.Waiting].
-type waiting = func(context.Context, WaitEvent) context.Context
+type waiting = func(context.Context, Wait) context.Context
 
 func waitingOfBoth(first, second waiting) waiting {
 	switch {
@@ -71,13 +71,13 @@ func waitingOfBoth(first, second waiting) waiting {
 	case second == nil:
 		return first
 	}
-	return func(ctx context.Context, w WaitEvent) context.Context {
+	return func(ctx context.Context, w Wait) context.Context {
 		return begun(begun(ctx, w, first), w, second)
 	}
 }
 
 // begun is what Waiting returns, or ctx if it returns none.
-func begun(ctx context.Context, w WaitEvent, f waiting) (out context.Context) {
+func begun(ctx context.Context, w Wait, f waiting) (out context.Context) {
 	out = ctx
 	defer func() { _ = recover() }()
 	if derived := f(ctx, w); derived != nil {
