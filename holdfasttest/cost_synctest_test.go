@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
+	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/holdfasttest"
 )
 
@@ -32,7 +33,7 @@ func TestCost(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var mu sync.Mutex
 				ran := make(map[string]int)
-				c.opts.Observer = &holdfast.Observer{Sent: func(s holdfast.ScriptEvent) {
+				c.opts.Observer = &event.Observer{Sent: func(s event.Script) {
 					mu.Lock()
 					defer mu.Unlock()
 					ran[s.Script]++
