@@ -295,7 +295,10 @@ func TestNeedsAreTheDocuments(t *testing.T) {
 		"election":  append(slices.Clone(fair), rule("* **Elections**", "(on Redis 6.0")...),
 		"semaphore": append(rule("* **Semaphores**", "* **Latches"), last[1:]...),
 		"latch":     append(rule("* **Latches**", "* **The guard"), last[1:]...),
-		"redlock":   append(slices.Clone(base), rule("* **Quorum locks** (`redlock`) also need", "; see")...),
+		"Client.Ping": append(slices.DeleteFunc(slices.Clone(base), func(w string) bool { return w[0] != '+' }),
+			rule("* **`Client.Ping`**", "A client that has")...),
+		"Options.Label": rule("* **Labels**", "Without"),
+		"redlock":       append(slices.Clone(base), rule("* **Quorum locks** (`redlock`) also need", "; see")...),
 	}
 	p := &patient{Settings: orders}
 	all := needs(p)
@@ -333,7 +336,7 @@ func TestPermissions(t *testing.T) {
 	rule := union(&patient{Settings: orders})
 	whole := user(t, srv, strings.Join(rule, " "))
 	expect(t, only(t, permissions(t.Context(), admitted(t, whole, orders))), OK,
-		"by rlock, fairlock, rwlock, semaphore, latch, election, redlock")
+		"by rlock, fairlock, rwlock, semaphore, latch, election, redlock, Client.Ping, Options.Label")
 	for _, without := range rule {
 		if srv.Major() < 7 && without[0] == '&' {
 			continue

@@ -68,15 +68,26 @@ func probeKeys(p *patient) []named {
 		s.Wants,
 		e, announced, keys.ForLatch(p.probe).Call("probe"),
 	}
-	return patterns(p, "~", list)
+	ping := keys.For(pings + p.probe)
+	return append(patterns(p, "~", list), named{"~" + labels + "*", labels + p.probe + "}"},
+		named{pingRules[0], ping.Name}, named{pingRules[1], ping.Token}, named{pingRules[2], ping.Channel})
 }
+
+// What begins with these has no prefix of the user's: the names of locks that Ping takes, and the keys of labels.
+const (
+	pings  = "holdfast_ping:"
+	labels = "holdfast_client:{"
+)
+
+var pingRules = []string{"~" + pings + "*", "~redisson_lock_token:{" + pings + "*", "~redisson_lock__channel:{" + pings + "*",
+	"&redisson_lock__channel:{" + pings + "*"}
 
 func probeChannels(p *patient) []named {
 	_, announced := keys.Election(p.probe)
-	return patterns(p, "&", []string{
+	return append(patterns(p, "&", []string{
 		keys.For(p.probe).Channel, keys.ForReadWrite(p.probe).Channel, keys.ForPermits(p.probe).Channel,
 		keys.ForLatch(p.probe).Channel, announced,
-	})
+	}), named{pingRules[3], keys.For(pings + p.probe).Channel})
 }
 
 // patterns makes permissions for the prefix of names that the user asked about.
@@ -100,10 +111,11 @@ func publishWith(p *patient) string {
 	return "publish"
 }
 
-// need is what a kind of lock needs: docs/security.md, which a test compares.
+// need is what a kind of lock, or another thing, needs: docs/security.md, which a test compares.
 type need struct {
 	kind              string
 	essential, useful []string
+	without           string // what it means if essentials are refused; empty: this user cannot use that kind
 }
 
 const plainKind = "rlock"
@@ -130,18 +142,21 @@ func needs(p *patient) []need {
 	fair := slices.Concat(plain, at("~redisson_lock_queue:{ ~redisson_lock_timeout:{"), strings.Fields(
 		"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore"))
 	return []need{
-		{plainKind, with(plain), useful},
-		{"fairlock", with(fair), useful},
+		{plainKind, with(plain), useful, "no lock works, or not all of it: docs/security.md says what fails without which"},
+		{"fairlock", with(fair), useful, ""},
 		{"rwlock", with(at("~ ~redisson_lock_token:{ ~{ ~redisson_rwlock:{ ~holdfast_rwlock_writers:{ &redisson_rwlock:{"),
-			strings.Fields("+hdel +hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem")), nil},
+			strings.Fields("+hdel +hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem")), nil, ""},
 		{"semaphore", slices.Concat(
 			strings.Fields("+evalsha +eval +get +set +incrby +pexpire +pttl +time +hget +hset +hdel +zadd +zcard +zcount"),
 			strings.Fields("+zrange +zrangebyscore +zrem +zremrangebyscore +zscore "+tell),
 			at("~ ~{ ~redisson_lock_token:{ ~redisson_sc:{ ~holdfast_semaphore_queue:{ ~holdfast_semaphore_places:{"),
-			at("~holdfast_semaphore_wants:{ ~holdfast_latch:{ &redisson_sc:{")), nil},
+			at("~holdfast_semaphore_wants:{ ~holdfast_latch:{ &redisson_sc:{")), nil, ""},
 		{"latch", slices.Concat(strings.Fields("+evalsha +eval +decr +get +set +del +pexpire +pttl +time "+tell),
-			at("~ ~holdfast_latch:{ &redisson_countdownlatch__channel__{")), nil},
-		{"election", with(fair, at("~holdfast_election:{ ~holdfast_election__channel:{ &holdfast_election__channel:{")), nil},
-		{"redlock", with(plain, strings.Fields("+hkeys +info|server")), useful},
+			at("~ ~holdfast_latch:{ &redisson_countdownlatch__channel__{")), nil, ""},
+		{"election", with(fair, at("~holdfast_election:{ ~holdfast_election__channel:{ &holdfast_election__channel:{")), nil, ""},
+		{"redlock", with(plain, strings.Fields("+hkeys +info|server")), useful, ""},
+		{"Client.Ping", with(pingRules), nil, "Ping fails, unless the client's Options.Prefix gives its locks names that are permitted"},
+		{"Options.Label", []string{"+get", "+set", "+del", "~" + labels + "*"}, nil, "errors and screens show the UUIDs of clients, and " +
+			"deadlocks over several clients are not found"},
 	}
 }

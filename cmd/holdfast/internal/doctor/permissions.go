@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +29,13 @@ func permissions(ctx context.Context, p *patient) []Finding {
 		missing, dear := t.missing(k.essential), t.missing(k.useful)
 		switch {
 		case len(missing) > 0:
-			level, means := Note, k.kind+" cannot be used by this user"
+			level, means := Note, cmp.Or(k.without, k.kind+" cannot be used by this user")
 			if k.kind == plainKind {
-				level, means = Error, "no lock works, or not all of it: docs/security.md says what fails without which"
+				level = Error
 			}
 			found = append(found, Finding{
 				Level: level, Found: k.kind + ": refused are " + strings.Join(missing, " "), Means: means,
-				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, for the kinds that it is to use",
+				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, for what it is to use",
 			})
 		case len(dear) > 0:
 			found = append(found, Finding{
