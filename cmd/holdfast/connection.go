@@ -168,7 +168,11 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 					return err
 				}
 			}
-			return fail(exitNoServer, "%d of %d masters do not answer, and a majority must: %w", len(silent), n, err)
+			do := "do"
+			if len(silent) == 1 {
+				do = "does"
+			}
+			return fail(exitNoServer, "%d of %d masters %s not answer, and a majority must: %w", len(silent), n, do, err)
 		}
 	}
 	return nil
