@@ -14,6 +14,8 @@
 //   - election makes one of many candidates the leader;
 //   - latch has a count-down latch: callers wait until others have counted down. It is not a lock.
 //
+// Package event has what a client tells an observer, for metrics and traces.
+//
 // # What is promised
 //
 // Held means held, within stated limits. On one Redis master whose data is not rolled back, a name
@@ -56,7 +58,7 @@
 // other waits for the first. Take locks in the same order everywhere, or with package multilock, or
 // limit the waits. When waits have lasted for [Options.LongWait], the clients look for circles of
 // them, over any number of processes. They report circles to the Logger and to
-// [Observer.Deadlocked].
+// Deadlocked of the Observer.
 //
 // The clients see a circle if all of it is on one Redis, and if each Lock in it was called under
 // the context of what its caller holds ([Hold.Context], also with [WithOwner] in between), or with
