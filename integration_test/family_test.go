@@ -269,7 +269,7 @@ var prefixable = map[string]func(c *holdfast.Client, name string) holdfast.Locke
 	"semaphore": func(c *holdfast.Client, name string) holdfast.Locker { return semaphore.New(c, name, 1) },
 	"multilock": func(c *holdfast.Client, name string) holdfast.Locker { return multilock.New(rlock.New(c, name)) },
 	"redlock": func(c *holdfast.Client, name string) holdfast.Locker {
-		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())
+		return redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second)) // of a busy machine
 	},
 }
 

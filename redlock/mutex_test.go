@@ -138,9 +138,9 @@ func TestOrderOfClients(t *testing.T) {
 	t.Parallel()
 	_, p := newProcess(t, 3)
 	name, c := uniqueName(t), p.clients
-	h := lock(t, redlock.New(c, name))
+	h := lock(t, p.mutex(name))
 	for _, order := range [][]int{{0, 1, 2}, {0, 2, 1}, {1, 0, 2}, {1, 2, 0}, {2, 0, 1}, {2, 1, 0}} {
-		m := redlock.New([]*holdfast.Client{c[order[0]], c[order[1]], c[order[2]]}, name)
+		m := redlock.New([]*holdfast.Client{c[order[0]], c[order[1]], c[order[2]]}, name, redlock.MasterTimeout(p.timeout))
 		inner, err := m.Lock(h.Context(), holdfast.Wait(patience))
 		require.NoError(t, err, "%v", order)
 		require.Equal(t, 2, inner.Count())

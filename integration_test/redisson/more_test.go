@@ -147,7 +147,7 @@ func spin(s *story) {
 // quorum: a lock that several masters grant is Redisson's at each of them, here at the only one.
 func quorum(s *story) {
 	s.make = func(c *holdfast.Client, name string) mutex {
-		return voted{rlock.New(c, name), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts())}
+		return voted{rlock.New(c, name), redlock.New([]*holdfast.Client{c}, name, redlock.TrustRestarts(), redlock.MasterTimeout(5*time.Second))}
 	}
 	exclusion(s)
 	reentry(s)
