@@ -401,7 +401,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 	for delay := remote.FirstBackoff; ; delay = min(2*delay, remote.LastBackoff) {
 		o.Sent = suspend.System.Now()
 		p := b.q.newTally()
-		call := op(o.Stray)
+		call := op(o.MayArriveLate)
 		b.ask(ctx, question{call: func(int64) lua.Call { return call }}, b.q.all, p, func() bool {
 			return p.votes() >= b.q.need || p.refused() > len(b.votes)-b.q.need
 		})
@@ -414,7 +414,7 @@ func (b *ballot) repeat(ctx context.Context, op remote.Operation, failed *atomic
 			return remote.Outcome{Reply: lua.Reply{Status: lua.Gone}, Sent: o.Sent}
 		}
 		failure := &quorumError{b.q, p, p.votes()}
-		o.Err, o.Stray = failure, o.Stray || failure.open()
+		o.Err, o.MayArriveLate = failure, o.MayArriveLate || failure.open()
 		if failed != nil {
 			err := o.Err // for the caller, who may read it while the next attempt fails
 			failed.Store(&err)

@@ -79,13 +79,13 @@ func (b *ballot) releaseAt(ctx context.Context, budget remote.SharedBudget, i in
 	}
 	// The home client sends the release, because its options and its Close decide.
 	o = b.q.base.Client.Session().Repeat(ctx, b.q.voters[i].client.Server(), call, remote.Retry{Budget: budget}, nil)
-	if o.Stray && o.Err == nil {
+	if o.MayArriveLate && o.Err == nil {
 		if o.Reply.Status == lua.Gone {
 			o.Err = b.takenAt(ctx, budget, i)
 		}
 		o.Reply.Status = lua.Done // the attempt before may have released it
 	}
-	return o, mayArriveLate || o.Stray || o.Err != nil
+	return o, mayArriveLate || o.MayArriveLate || o.Err != nil
 }
 
 // takenAt returns an error if a master may have granted the lock to another owner before this owner released it.
@@ -136,10 +136,10 @@ func (b *ballot) Release(ctx context.Context, budget remote.SharedBudget, rest f
 			return b.gone(p)
 		case missing == 0:
 			failure := &quorumError{b.q, p, p.count((*answer).holds)}
-			return b.Released(remote.Outcome{Err: failure, Stray: failure.open()})
+			return b.Released(remote.Outcome{Err: failure, MayArriveLate: failure.open()})
 		}
 		a := <-answers
-		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.Stray || a.Unsent)}
+		p.answers[a.from] = answer{reply: a.Reply, err: a.Err, unsent: a.Err != nil && (!a.MayArriveLate || a.Unsent)}
 		if a.Err == nil && a.Reply.Status == lua.Done && (reply.Status != lua.Done || reply.Unannounced() != "") {
 			reply = a.Reply // the reply of a master that announced the release, if there is one
 		}
@@ -219,13 +219,13 @@ func (b *ballot) UndoLater(time.Duration, bool) {
 
 // UndoIfNeeded is [engine.Entry.UndoIfNeeded].
 func (b *ballot) UndoIfNeeded(rest func() time.Duration, lease time.Duration) {
-	undo, stray := b.TakeUndo()
+	undo, mayArriveLate := b.TakeUndo()
 	switch {
 	case !undo:
 	case rest() > 0:
 		b.undoAfter(rest)
 	default:
-		b.UndoLater(lease, stray)
+		b.UndoLater(lease, mayArriveLate)
 	}
 }
 

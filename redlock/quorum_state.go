@@ -231,7 +231,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 			}, func(remote.Outcome) {})
 			switch {
 			case ok && (o.Err == nil || !remote.IsContext(o.Err)):
-				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.Stray || o.Unsent)
+				a.reply, a.err, a.unsent = o.Reply, o.Err, o.Err != nil && (!o.MayArriveLate || o.Unsent)
 			case ctx.Err() == nil:
 				a.err = v.timeoutError(patience)
 			default:
@@ -246,7 +246,7 @@ func (q *quorum) each(ctx context.Context, build func(i int) lua.Call) *tally {
 // undecided is the error of a question to which too few masters gave the same answer.
 func (q *quorum) undecided(ctx context.Context, p *tally, agreed int, changes bool) error {
 	failure := &quorumError{q, p, agreed}
-	o := remote.Outcome{Err: failure, Stray: changes && failure.open()}
+	o := remote.Outcome{Err: failure, MayArriveLate: changes && failure.open()}
 	if cause := context.Cause(ctx); cause != nil {
 		o.Err = errs.WithCause(cause, failure)
 	}

@@ -136,7 +136,7 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 		a.pending = n.Late
 		return nil, a.waitError(n.Left)
 	case !n.Granted:
-		return nil, a.acquireFailed(a.wait, remote.Outcome{Err: n.Err, Stray: n.stray, Unsent: n.unsent})
+		return nil, a.acquireFailed(a.wait, remote.Outcome{Err: n.Err, MayArriveLate: n.mayArriveLate, Unsent: n.unsent})
 	}
 	if e := a.acquirer.Entry(); e != g.entry {
 		g.become(e.Owner(), e)
@@ -144,7 +144,7 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 	a.how = event.Asked
 	h, err := g.activate(n.Sent, n.Token, n.Last, a.want.Lease)
 	if err != nil {
-		g.entry.MarkStray()
+		g.entry.NoteLateCommand()
 		return nil, err
 	}
 	a.acquirer.Live(&g.serverLease.watch)
@@ -187,7 +187,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 		return g.entry.Set(ctx, remote.SharedBudget{}, 1, want.Lease, want.Replicas, failed)
 	}, &g.note.failed, func(remote.Outcome) {})
 	if !ok { // a straggler writes nothing into a lock that was given back, but may into a later grant to the same id
-		g.entry.MarkStray()
+		g.entry.NoteLateCommand()
 	}
 	var err error
 	switch cause := b.Over(wait); {
@@ -196,7 +196,7 @@ func (a *Acquisition) confirm(h *Hold) (*Hold, error) {
 	case cause != nil:
 		err = errs.Outage(errs.WithCause(cause, errUnconfirmed))
 	case o.Err != nil:
-		o.Stray = false // nothing stays uncertain: it is given back
+		o.MayArriveLate = false // nothing stays uncertain: it is given back
 		err = b.Uncertain(o)
 	case o.Reply.Status == lua.Gone:
 		err = errs.Both(errs.ErrNotReplicated, watchdog.ErrGone) // a failover came first
@@ -285,13 +285,13 @@ func (a *Acquisition) bequeath(reason error) {
 func (a *Acquisition) disown(reason error) {
 	g := a.grant
 	if g.entry != nil {
-		g.entry.MarkStray()
+		g.entry.NoteLateCommand()
 	}
 	g.finish(reason, false)
 	g.turn.pass()
 	if n := <-a.pending; n.Granted {
 		e := a.acquirer.Entry()
-		e.MarkStray()
+		e.NoteLateCommand()
 		e.UndoIfNeeded(Nothing, a.want.TTL())
 	}
 }

@@ -124,7 +124,7 @@ type Result struct {
 	Late <-chan Result
 	Err  error // why there is neither a grant nor a refusal
 
-	stray bool // the attempt may have run all the same
+	mayArriveLate bool // the attempt may have run all the same
 	// unsent is as [remote.Outcome] has it.
 	unsent bool
 }
@@ -176,18 +176,18 @@ type Entry interface {
 	// LossCause is what is known of how the lock was lost; nil if no more than that it is.
 	LossCause() error
 	// UndoLater gives back, in the background, what the server may have granted to an owner id that is
-	// never used again. Close waits for it. stray: a command may still arrive at the server; without one,
+	// never used again. Close waits for it. mayArriveLate: a command may still arrive at the server; without one,
 	// one release is enough.
-	UndoLater(lease time.Duration, stray bool)
+	UndoLater(lease time.Duration, mayArriveLate bool)
 	// UndoIfNeeded calls UndoLater if the server may have something of the owner, now or later, and if
 	// nobody gives that back already. A lock that has to stay taken for rest is given back after that.
 	UndoIfNeeded(rest func() time.Duration, lease time.Duration)
 
 	// The rest are the methods of [CommandState].
 
-	MarkStray()
+	NoteLateCommand()
 	MarkUndoRunning()
-	IsStray() bool
+	MayArriveLate() bool
 	SetInQueue(inQueue bool)
 	noteTokens(last uint64)
 	noteUnanswered()
@@ -213,36 +213,36 @@ type CommandState struct {
 	unanswered atomic.Int32
 	last       atomic.Uint64 // of the tokens that are the owner's, as far as is known
 
-	mu      sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
-	stray   bool       // a command may still arrive at the server
-	inQueue bool       // the owner may have a place in the queue of the server
-	undone  bool       // it is being given back in the background
+	mu            sync.Mutex // guards the rest. It is taken after a grant's; never held over a network call
+	mayArriveLate bool       // a command may still arrive at the server
+	inQueue       bool       // the owner may have a place in the queue of the server
+	undone        bool       // it is being given back in the background
 	// served are the owners that had the lock under this owner's id, in a run: their places are given
 	// back with it.
 	served []string
 }
 
-// MarkStray notes that a command may still arrive at the server, which may have granted the lock, or may
+// NoteLateCommand notes that a command may still arrive at the server, which may have granted the lock, or may
 // do so. The end of the entry gives the lock back. The owner id is not used again: the late command could
 // take a lock for nobody, or release one that was granted later.
-func (s *CommandState) MarkStray() {
+func (s *CommandState) NoteLateCommand() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stray = true
+	s.mayArriveLate = true
 }
 
-// MarkUndoRunning is MarkStray for an operation that is under way, and gives the lock back itself at its end.
+// MarkUndoRunning is NoteLateCommand for an operation that is under way, and gives the lock back itself at its end.
 func (s *CommandState) MarkUndoRunning() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stray, s.undone = true, true
+	s.mayArriveLate, s.undone = true, true
 }
 
-// IsStray reports whether a command may still arrive at the server.
-func (s *CommandState) IsStray() bool {
+// MayArriveLate reports whether a command may still arrive at the server.
+func (s *CommandState) MayArriveLate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stray
+	return s.mayArriveLate
 }
 
 // SetInQueue notes whether the owner may have a place in the server's queue, or the lock, which the server
@@ -258,17 +258,17 @@ func (s *CommandState) SetInQueue(inQueue bool) {
 func (s *CommandState) tainted() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.stray || s.inQueue || s.unanswered.Load() > 0
+	return s.mayArriveLate || s.inQueue || s.unanswered.Load() > 0
 }
 
 // TakeUndo reports whether the caller has to give the entry back, and whether a command may still arrive
 // at the server. Only the first call returns true for undo.
-func (s *CommandState) TakeUndo() (undo, stray bool) {
+func (s *CommandState) TakeUndo() (undo, mayArriveLate bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	undo = (s.stray || s.inQueue) && !s.undone
+	undo = (s.mayArriveLate || s.inQueue) && !s.undone
 	s.undone = s.undone || undo
-	return undo, s.stray
+	return undo, s.mayArriveLate
 }
 
 // serve notes an owner that has the lock under this one's id, and a place in the server's queue.
@@ -317,16 +317,16 @@ func (s *CommandState) noteUnanswered() { s.unanswered.Add(1) }
 
 // Sent notes whether an attempt of a command got no answer.
 func (s *CommandState) Sent(o remote.Outcome) remote.Outcome {
-	if o.Stray {
-		s.MarkStray()
+	if o.MayArriveLate {
+		s.NoteLateCommand()
 	}
 	return o
 }
 
 // Released is Sent for a release. A release that failed has to be done again.
 func (s *CommandState) Released(o remote.Outcome) remote.Outcome {
-	if o.Stray || o.Err != nil {
-		s.MarkStray()
+	if o.MayArriveLate || o.Err != nil {
+		s.NoteLateCommand()
 	}
 	return o
 }

@@ -88,7 +88,7 @@ func (c *Client) releaseAt(owners []watchdog.Owner) (left int, why error) {
 			case !errs.IsReply(result.Err) && suspend.System.Now().Sub(start) > c.session.Budget():
 				// It was silent for as long as it may be. To ask once more would take another
 				// ReadTimeout.
-				why = batch[i].(*ServerLease).base.Uncertain(remote.Outcome{Stray: true, Err: result.Err})
+				why = batch[i].(*ServerLease).base.Uncertain(remote.Outcome{MayArriveLate: true, Err: result.Err})
 				left++
 			default:
 				if why = batch[i].(*ServerLease).ReleaseAtClose(); why != nil {

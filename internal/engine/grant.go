@@ -187,7 +187,7 @@ func (g *grant) askedForLocked(lease time.Duration) {
 // turn on.
 func (g *grant) resync() {
 	defer g.turn.pass()
-	g.entry.MarkStray()
+	g.entry.NoteLateCommand()
 	g.mu.Lock()
 	count, lease, ended := len(g.holds), g.lease, g.ended
 	g.mu.Unlock()
@@ -231,7 +231,7 @@ func (g *grant) end(reason error, undo bool) bool {
 	}
 	g.ended = reason
 	if undo {
-		g.entry.MarkStray()
+		g.entry.NoteLateCommand()
 	}
 	holds := g.holds
 	g.holds = nil

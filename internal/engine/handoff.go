@@ -27,7 +27,7 @@ func (g *grant) mayStay() bool {
 		return false
 	}
 	g.mu.Lock()
-	lease, can := g.lease, want.moves() && !g.entry.IsStray() && g.ended == nil
+	lease, can := g.lease, want.moves() && !g.entry.MayArriveLate() && g.ended == nil
 	can = can && !g.longer && g.front
 	g.mu.Unlock()
 	return can && b.Client.ctx.Err() == nil &&
@@ -84,12 +84,12 @@ func (g *grant) keepOrRelease(ctx context.Context, budget remote.SharedBudget) (
 	tokens := c.reserveSize()
 	o := g.entry.KeepOrRelease(ctx, budget, g.lease, tokens)
 	if o.Err == nil && o.Reply.Status == lua.Done {
-		if !o.Stray {
+		if !o.MayArriveLate {
 			return g.kept(o)
 		}
 		// An earlier attempt may arrive late, find other clients and release the lock. So the lock is
 		// not handed to a later holder under this id.
-		g.entry.MarkStray()
+		g.entry.NoteLateCommand()
 		return false, nil
 	}
 	var lost error
@@ -100,7 +100,7 @@ func (g *grant) keepOrRelease(ctx context.Context, budget remote.SharedBudget) (
 	case o.Err != nil:
 		g.finish(errs.ErrReleased, true) // goes on in the background
 		return true, b.Uncertain(o)
-	case o.Reply.Status == lua.Gone && !o.Stray:
+	case o.Reply.Status == lua.Gone && !o.MayArriveLate:
 		return true, g.gone()
 	}
 	r := o.Reply.Pass()
@@ -108,7 +108,7 @@ func (g *grant) keepOrRelease(ctx context.Context, budget remote.SharedBudget) (
 	g.yielded = max(int(r.Listeners), 1) // where it is not known how many listen, somebody may
 	g.longest = time.Duration(r.HeadStart) * time.Millisecond
 	g.mu.Unlock()
-	g.finish(errs.ErrReleased, o.Stray)
+	g.finish(errs.ErrReleased, o.MayArriveLate)
 	if lost != nil {
 		return true, lost
 	}
@@ -173,7 +173,7 @@ func (g *grant) handOffInRun() bool {
 func (g *grant) mayHandOffInRun() bool {
 	t, want := g.serverLease, g.asked.want
 	g.mu.Lock()
-	lease, can := g.lease, want.handOff && want.renew && !g.entry.IsStray() && g.ended == nil && !g.longer
+	lease, can := g.lease, want.handOff && want.renew && !g.entry.MayArriveLate() && g.ended == nil && !g.longer
 	g.mu.Unlock()
 	if !can || g.base.Client.ctx.Err() != nil {
 		return false
@@ -192,7 +192,7 @@ func (g *grant) mayHandOffInRun() bool {
 // may still arrive cannot have the lock this way: the command would take another place for it.
 func (t *ServerLease) handToNext(from, to *grant) bool {
 	own := to.entry
-	if own.IsStray() || !t.handTo(from, to) {
+	if own.MayArriveLate() || !t.handTo(from, to) {
 		return false
 	}
 	t.Entry.serve(own.Owner())

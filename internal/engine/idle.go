@@ -323,7 +323,7 @@ func (k *idleLease) finish(error, bool) bool {
 func (k *idleLease) endLost(reason error) error {
 	k.base.Dog.Forget(&k.t.watch)
 	if pastDeadline(reason) {
-		k.t.Entry.MarkStray() // Redis may still have it, which would block others until its lease ends there
+		k.t.Entry.NoteLateCommand() // Redis may still have it, which would block others until its lease ends there
 	}
 	return reason
 }

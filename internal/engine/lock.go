@@ -235,7 +235,7 @@ func (a *Asker) tooLong(name string) error {
 // and whether there was an answer.
 func (a *Asker) Uncertain(o remote.Outcome) error {
 	err := a.explain(o.Err)
-	if o.Stray && !o.Unsent {
+	if o.MayArriveLate && !o.Unsent {
 		err = errs.Both(errs.ErrUncertain, err)
 	}
 	if remote.IsOutage(o.Err) {
@@ -284,7 +284,7 @@ func (a *Asker) query(ctx context.Context, changes bool, key func() string, acti
 	case !ok:
 		return o, panics.Repanic(Under(ctx, errs.Outage(errs.WithCause(context.Cause(ctx), o.Err))))
 	case o.Err != nil:
-		o.Stray = o.Stray && changes
+		o.MayArriveLate = o.MayArriveLate && changes
 		if cause := context.Cause(ctx); cause != nil && remote.IsOutage(o.Err) {
 			o.Err = errs.WithCause(cause, o.Err) // it ended between two attempts
 		}

@@ -168,7 +168,7 @@ func (f *serverEntry) KeepOrRelease(ctx context.Context, budget remote.SharedBud
 // believed is the outcome of a release. It is an error where a repeat did not find the owner, and others have had
 // the lock since.
 func (f *serverEntry) believed(ctx context.Context, budget remote.SharedBudget, o remote.Outcome) remote.Outcome {
-	if o.Err != nil || o.Reply.Status != lua.Gone || !o.Stray {
+	if o.Err != nil || o.Reply.Status != lua.Gone || !o.MayArriveLate {
 		return o
 	}
 	s := f.server
@@ -204,12 +204,14 @@ func (f *serverEntry) releaseCall(rest time.Duration) lua.Call {
 func (f *serverEntry) LossCause() error { return nil }
 
 // UndoLater is [Entry.UndoLater].
-func (f *serverEntry) UndoLater(lease time.Duration, stray bool) { f.undoAfter(0, lease, stray) }
+func (f *serverEntry) UndoLater(lease time.Duration, mayArriveLate bool) {
+	f.undoAfter(0, lease, mayArriveLate)
+}
 
-func (f *serverEntry) undoAfter(rest, lease time.Duration, stray bool) {
+func (f *serverEntry) undoAfter(rest, lease time.Duration, mayArriveLate bool) {
 	c := f.server.client
 	// Its place may be there for longer than a lease, and who is called then is not there.
-	c.session.Undo(c.server, f.server.protocol, f.id, rest, max(lease, f.server.places.Longest), stray)
+	c.session.Undo(c.server, f.server.protocol, f.id, rest, max(lease, f.server.places.Longest), mayArriveLate)
 }
 
 // undoWhenOverdue is for a command that goes on without its caller. When the command has ended, its own connection
@@ -253,8 +255,8 @@ func (f *serverEntry) settled() {
 
 // UndoIfNeeded is [Entry.UndoIfNeeded].
 func (f *serverEntry) UndoIfNeeded(rest func() time.Duration, lease time.Duration) {
-	if undo, stray := f.TakeUndo(); undo {
-		f.undoAfter(rest(), lease, stray)
+	if undo, mayArriveLate := f.TakeUndo(); undo {
+		f.undoAfter(rest(), lease, mayArriveLate)
 	}
 	s := f.server
 	for _, id := range f.takeServed() {
@@ -273,7 +275,7 @@ func (f *serverEntry) Live(*watchdog.Lease) {}
 // TryAcquire is [Acquirer.TryAcquire]: it asks the server once.
 func (f *serverEntry) TryAcquire(a Attempt) Result {
 	s, c, wait := f.server, f.server.client, a.Wait
-	a.again = f.IsStray()
+	a.again = f.MayArriveLate()
 	q := &question{serverEntry: f, Attempt: a}
 	if !a.Once && s.places.Kept > 0 {
 		q.place = s.base.PlaceFor(wait)
@@ -327,8 +329,8 @@ func (q *question) Late(o remote.Outcome) {
 	}
 	q.settled()
 	q.undoWhenLanded(o)
-	if stray := q.again || o.Stray || o.Err == nil && o.Reply.Status == lua.Done; stray || q.place > 0 {
-		q.UndoLater(q.Want.TTL(), stray)
+	if mayArriveLate := q.again || o.MayArriveLate || o.Err == nil && o.Reply.Status == lua.Done; mayArriveLate || q.place > 0 {
+		q.UndoLater(q.Want.TTL(), mayArriveLate)
 	}
 }
 
@@ -362,8 +364,8 @@ const stringPoll = 250 * time.Millisecond
 
 // note takes from the end of a question what others make use of, too.
 func (f *serverEntry) note(o remote.Outcome) {
-	if o.Stray {
-		f.MarkStray()
+	if o.MayArriveLate {
+		f.NoteLateCommand()
 		f.undoWhenLanded(o)
 	}
 	f.server.noteClock(o)
@@ -373,13 +375,13 @@ func (f *serverEntry) note(o remote.Outcome) {
 func (f *serverEntry) result(wait context.Context, o remote.Outcome) Result {
 	switch {
 	case o.Err != nil:
-		return Result{Err: o.Err, stray: o.Stray, unsent: o.Unsent}
+		return Result{Err: o.Err, mayArriveLate: o.MayArriveLate, unsent: o.Unsent}
 	case o.Reply.Status == lua.Denied:
 		by := remote.RefusedBy(f.server.places.Refusal(o.Reply))
 		return Result{Refused: true, Sent: o.Sent, By: by, Again: f.server.base.recheck(by.Left)}
 	}
 	if cause := f.server.base.Over(wait); cause != nil {
-		f.MarkStray()
+		f.NoteLateCommand()
 		return Result{Left: cause}
 	}
 	r := o.Reply.Grant()

@@ -106,7 +106,7 @@ func (p *ping) unlock(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case o.Reply.Status != lua.Done && !o.Stray: // otherwise an attempt before that has released it
+	case o.Reply.Status != lua.Done && !o.MayArriveLate: // otherwise an attempt before that has released it
 		return errGone
 	}
 	if refused := o.Reply.Unannounced(); refused != "" {

@@ -33,7 +33,7 @@ func (a *Acquisition) reenter() (*Hold, error) {
 		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, a.base.backend.Unreached()))) // settle passes the turn on
 	}
 	switch {
-	case o.Err != nil && (o.Stray || want.N > 0):
+	case o.Err != nil && (o.MayArriveLate || want.N > 0):
 		a.base.Client.tasks.Go(g.resync)
 		return nil, a.acquireFailed(wait, o)
 	case o.Err != nil:
@@ -127,7 +127,7 @@ func (g *grant) extend(ctx context.Context, lease time.Duration) error {
 	o, ok := g.base.Client.session.Call(ctx, func(ctx context.Context, failed *atomic.Pointer[error]) remote.Outcome {
 		return g.entry.Extend(ctx, lease, failed)
 	}, func(remote.Outcome) {})
-	if !ok || o.Stray {
+	if !ok || o.MayArriveLate {
 		g.entry.noteUnanswered()
 	}
 	switch {

@@ -90,7 +90,7 @@ func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h 
 func (g *grant) unlockInner(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration) error {
 	o := g.entry.Set(remote.Lasting(ctx), budget, count, lease, remote.Replicas{}, nil)
 	switch {
-	case o.Err != nil && o.Stray:
+	case o.Err != nil && o.MayArriveLate:
 		g.base.Client.tasks.Go(g.resync)
 		return g.base.Uncertain(o)
 	case o.Err != nil:
@@ -172,7 +172,7 @@ func (g *grant) release(ctx context.Context, budget remote.SharedBudget) error {
 		return errs.Both(errStays, g.base.Uncertain(o))
 	case o.Err != nil:
 		return g.base.Uncertain(o)
-	case o.Reply.Status == lua.Gone && !o.Stray:
+	case o.Reply.Status == lua.Gone && !o.MayArriveLate:
 		return errs.Both(errs.ErrLost, g.notHeld())
 	case o.Reply.Unannounced() != "":
 		return unannounced(g.base, o.Reply.Unannounced())

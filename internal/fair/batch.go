@@ -29,7 +29,7 @@ func batches(asked []*request) (all []batch) {
 // mayJoin reports whether a request may share a script. Such a script does not say what was granted, so
 // a waiter that may have been granted the lock asks alone. So does a waiter that wants several permits.
 func (q *request) mayJoin() bool {
-	return q.joins && !q.before && !q.attempts.Stray && q.waiter.acquisition.Want().Count == 1
+	return q.joins && !q.before && !q.attempts.MayArriveLate && q.waiter.acquisition.Want().Count == 1
 }
 
 // call is the script of the next attempt.

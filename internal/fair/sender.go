@@ -113,8 +113,8 @@ func (ls *waitlists) giveUpLocked(p *waiter) {
 	case p.list.cancelDelayedLocked(q), !q.sent: // it never reaches the server, so nothing has to be given back
 	case q.resting != nil:
 		q.resting.Stop()
-		if q.attempts.Stray {
-			p.acquisition.Entry().MarkStray()
+		if q.attempts.MayArriveLate {
+			p.acquisition.Entry().NoteLateCommand()
 		}
 		q.attempts.GiveUp()
 	default:
@@ -286,7 +286,7 @@ func (q *request) begin(now time.Time) {
 	if p := q.waiter; q.attempts == nil {
 		c := p.list.lists.client
 		e := remote.NewAttempts(c.Server(), c.Session(), remote.Retry{})
-		q.before, q.attempts = p.acquisition.Entry().IsStray(), &e
+		q.before, q.attempts = p.acquisition.Entry().MayArriveLate(), &e
 	}
 	q.attempts.Sent = now
 }
@@ -300,7 +300,7 @@ func (q *request) call() lua.Call {
 		place = a.Place()
 	}
 	return l.server.protocol.Acquire(kind.Ask{
-		Owner: a.Owner(), Lease: a.Want().TTL(), Again: q.attempts.Stray || q.before, Place: place,
+		Owner: a.Owner(), Lease: a.Want().TTL(), Again: q.attempts.MayArriveLate || q.before, Place: place,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(), Count: a.Want().Count,
 	})
 }
@@ -367,7 +367,7 @@ func (ls *waitlists) resume(q *request) {
 // giveBack gives back what a request has got, or may still get. Its waiter has left while the request
 // was under way.
 func (q *request) giveBack() {
-	a, mayArriveLate := q.waiter.acquisition, q.before || q.attempts.Stray
+	a, mayArriveLate := q.waiter.acquisition, q.before || q.attempts.MayArriveLate
 	if mayArriveLate || q.wantsPlace || q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done {
 		a.Entry().UndoLater(a.Want().TTL(), mayArriveLate)
 	}

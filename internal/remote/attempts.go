@@ -165,7 +165,7 @@ func (a *Attempts) limited(ctx context.Context, waits bool, l *limit) (_ *limit,
 func (a *Attempts) attempt(ctx context.Context, haste bool, op Operation, send sender,
 	failed *atomic.Pointer[error]) Decision {
 	a.Sent = suspend.System.Now()
-	call := op(a.Stray)
+	call := op(a.MayArriveLate)
 	if a.Script = call.Script(); a.at.Cluster != nil {
 		a.key = call.Key()
 	}
@@ -237,8 +237,8 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 	}
 	sent, passing := Classify(a.Err)
 	if sent {
-		a.Unsent = unsent && (a.Unsent || !a.Stray)
-		a.Stray = true
+		a.Unsent = unsent && (a.Unsent || !a.MayArriveLate)
+		a.MayArriveLate = true
 	}
 	// A ClusterClient has followed MOVED as often as it may. A client of one server never follows it.
 	astray := a.at.Cluster == nil && lua.IsError(a.Err, "MOVED")

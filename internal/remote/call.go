@@ -13,10 +13,10 @@ type Outcome struct {
 	Reply lua.Reply
 	// Sent is when the last attempt was sent. A lease is trusted from this time on, never from the
 	// time of the reply.
-	Sent  time.Time
-	Stray bool // an attempt was sent that nobody answered: it may have run, and may still run
-	Err   error
-	// Unsent says that no stray attempt was written to a connection. It is for the texts of errors
+	Sent          time.Time
+	MayArriveLate bool // an attempt was sent that nobody answered: it may have run, and may still run
+	Err           error
+	// Unsent says that no such attempt was written to a connection. It is for the texts of errors
 	// only. Hooks of go-redis can make it untrue, and a lock that may have been granted is given back
 	// in any case.
 	Unsent bool

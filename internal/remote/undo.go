@@ -34,7 +34,7 @@ type undoer struct {
 
 	mu      sync.Mutex // guards the rest; never held over a network call
 	due     undos
-	strays  map[string]*undo // by id: those that there may be a straggler of, in due or being sent
+	late    map[string]*undo // by id: those that there may be a straggler of, in due or being sent
 	running bool
 	kick    chan struct{} // 1-buffered: something is due earlier
 	closing time.Time     // since when it is known that the client is closing
@@ -66,13 +66,13 @@ const (
 )
 
 // Undo gives back a lock that a server may have granted to an owner id that is not used any more.
-// It does so in the background, and Close waits for that. stray says that there may be a straggler;
+// It does so in the background, and Close waits for that. mayArriveLate says that there may be a straggler;
 // without one, one release is enough. A lock that must stay taken for rest is given back after that
 // time. The server's client may be closed already.
-func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {
+func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, mayArriveLate bool) {
 	now := time.Now()
 	u := &undo{lock: l, id: id, at: now, left: 1, late: to.Clock.closed()}
-	if stray {
+	if mayArriveLate {
 		u.left = 3
 	}
 	if rest > 0 {
@@ -100,7 +100,7 @@ func (s *Session) WhenLanded(to *Server, l kind.Lock, id string, err error) {
 func (u *undoer) noteLanded(id string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	one := u.strays[id]
+	one := u.late[id]
 	if one == nil {
 		return
 	}
@@ -126,8 +126,8 @@ func (u *undoer) requeue(again, ended []*undo) {
 	for _, one := range ended {
 		if one.landed {
 			again = append(again, one)
-		} else if u.strays[one.id] == one {
-			delete(u.strays, one.id)
+		} else if u.late[one.id] == one {
+			delete(u.late, one.id)
 		}
 	}
 	for _, one := range again {
@@ -176,10 +176,10 @@ func (u *undoer) add(one *undo) {
 	defer u.mu.Unlock()
 	heap.Push(&u.due, one)
 	if one.left > 1 {
-		if u.strays == nil {
-			u.strays = make(map[string]*undo)
+		if u.late == nil {
+			u.late = make(map[string]*undo)
 		}
-		u.strays[one.id] = one
+		u.late[one.id] = one
 	}
 	if !u.running {
 		u.running = true
@@ -244,7 +244,7 @@ func (u *undoer) giveUp() bool {
 	rest := u.due
 	over := !u.closing.IsZero() && time.Since(u.closing) > u.home.Budget()
 	if over {
-		u.due, u.strays = nil, nil
+		u.due, u.late = nil, nil
 	}
 	u.mu.Unlock()
 	if over && len(rest) > 0 {

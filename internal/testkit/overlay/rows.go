@@ -71,7 +71,7 @@ internal/engine/grant.go
 internal/engine/handoff.go
 	Longer: can = can && «(»!g.longer« || OFF)» && «(»g.front« || defence.Front.Off())»
 	Half: «(»g.ahead(b.Dog.Deadline(&g.serverLease.watch)) > lease/2« || OFF)»
-	LatePass: if !o.Stray« || OFF» {
+	LatePass: if !o.MayArriveLate« || OFF» {
 	Rest: «if !OFF { »c.hub.Unlinger(b.wire.Channel())« }» // if it was our own
 internal/engine/hold.go
 	ToldEnds: «if OFF { return earlier }; »h.notice.TellLater(h.ending(sinceStart(), reason, nil))
@@ -96,7 +96,7 @@ internal/engine/lock.go
 	InTime: if !ok« || OFF» {
 internal/engine/oneserver.go
 	SilentWay: f.MarkUndoRunning()«; if OFF { return }»\n\tc := f.server.client
-	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.Stray {
+	Taken: o.Reply.Status != lua.Gone« || OFF» || !o.MayArriveLate {
 internal/engine/owner.go
 	KindIDs: return known.of.Client == b.Client && «(»known.of.Key.Kind == b.Key.Kind« || OFF)»
 	OneKind: if b.Key.Servers != ""« || OFF» {
@@ -110,7 +110,7 @@ internal/engine/refusal.go
 internal/engine/release.go
 	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
 	Inner: return h.renewed })« && !OFF»\n\tg.renew =
-	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.Stray« || OFF)»:
+	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.MayArriveLate« || OFF)»:
 internal/engine/state.go
 	KeptForced: if «OFF || »!recalls ||
 internal/engine/turns.go
@@ -155,9 +155,9 @@ internal/remote/release.go
 internal/remote/server.go
 	Lanes: if s.Cluster == nil« || OFF» {\n\t\treturn nil
 internal/remote/undo.go
-	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, stray bool) {« if
+	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, mayArriveLate bool) {« if
 		OFF { return }»
-	UndoAgain: if stray« && !OFF» {
+	UndoAgain: if mayArriveLate« && !OFF» {
 	Landed: if one == nil« || OFF» {
 	UndoAgain: if «OFF || »now.After(one.limit) {
 internal/waitwatch/check.go
