@@ -29,7 +29,7 @@ var topColumns = []column{
 	{"HELD", "oldest", timeWidth, 36, true, func(_ *topModel, r *live.Row) string { return held(&r.Lock) }},
 	{"LEFT", "left", timeWidth, 64, true, func(_ *topModel, r *live.Row) string { return rest(&r.Lock) }},
 	{"WAIT", "waiters", waitWidth, 20, true, func(_ *topModel, r *live.Row) string { return waiting(&r.Lock) }},
-	{"GRANTS", "grants", 8, 44, true, func(_ *topModel, r *live.Row) string { return perSecond(r.Rate) }},
+	{"GRANTS", "grants", 8, 44, true, func(_ *topModel, r *live.Row) string { return r.Rate.String() }},
 	{"TOKEN", "", tokenWidth, 150, true, func(_ *topModel, r *live.Row) string { return tokenOf(&r.Lock) }},
 	{"SEEN", "", 7, 110, true, func(m *topModel, r *live.Row) string { return short(max(m.now.Sub(r.Seen), 0)) }},
 	{"PROBLEMS", "problems", noteWidth, 130, false, func(_ *topModel, r *live.Row) string {
@@ -43,23 +43,6 @@ func held(l *inspect.Lock) string {
 		return "done"
 	}
 	return since(l)
-}
-
-// perSecond is a rate in at most seven columns.
-func perSecond(r live.Rate) string {
-	about := ""
-	if r.Guessed {
-		about = "~"
-	}
-	switch {
-	case !r.Known:
-		return "-"
-	case r.PerSecond == 0:
-		return "0"
-	case r.PerSecond < 10:
-		return fmt.Sprintf("%s%.2g", about, max(r.PerSecond, 0.01))
-	}
-	return fmt.Sprintf("%s%.0f", about, r.PerSecond)
 }
 
 // cells are a row without its mark; nil: the heads of the columns.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/live"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/grantrate"
 	"github.com/holdfast-go/holdfast/internal/keys"
 )
 
@@ -41,7 +42,7 @@ func oddModel(t *testing.T) *topModel {
 			Leader:   &inspect.Leader{Value: name},
 		}
 		m.rows = append(m.rows, &live.Row{Key: live.Key{Name: name}, Lock: l, Seen: m.now.Add(-time.Duration(n) * time.Minute),
-			Rate: live.Rate{PerSecond: 1e12 / 7, Known: true, Guessed: true}})
+			Rate: grantrate.Rate{PerSecond: 1e12 / 7, Known: true, Guessed: true}})
 	}
 	m.known, m.waited, m.bad = 12345678, 1234567, 12345
 	m.status = live.Status{Listed: m.now.Add(-400 * 24 * time.Hour), Progress: 0.99, Since: m.now.Add(-time.Hour), Left: 123}
@@ -136,15 +137,6 @@ func TestTopKeys(t *testing.T) {
 	require.Nil(t, m.question)
 	_, cmd := m.Update(tea.KeyPressMsg{Code: 'c', Mod: tea.ModCtrl})
 	require.IsType(t, tea.QuitMsg{}, cmd())
-}
-
-func TestPerSecond(t *testing.T) {
-	for want, r := range map[string]live.Rate{
-		"-": {}, "0": {Known: true}, "0.2": {Known: true, PerSecond: 0.2}, "0.01": {Known: true, PerSecond: 0.0001},
-		"~140": {Known: true, Guessed: true, PerSecond: 140.4}, "3.1": {Known: true, PerSecond: 3.14},
-	} {
-		require.Equal(t, want, perSecond(r))
-	}
 }
 
 // TestTopFrames: without a terminal there are documents, or one table.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/grantrate"
 )
 
 // Key says which lock is meant: of several servers, each may have one of that name.
@@ -18,7 +19,7 @@ type Row struct {
 	Key
 	Lock inspect.Lock
 	Seen time.Time // by this machine's clock
-	Rate Rate
+	Rate grantrate.Rate
 }
 
 // Waiting is how many wait: who has a place, or where there are none, how many connections listen.
@@ -41,12 +42,14 @@ const (
 type board struct {
 	mu      sync.Mutex // guards the rest
 	rows    map[Key]*Row
-	tracks  map[Key]track
+	tracks  map[Key]grantrate.Track
 	version int // grows with each change
 	left    int // names that there was no room for, in this pass
 }
 
-func newBoard() *board { return &board{rows: make(map[Key]*Row), tracks: make(map[Key]track)} }
+func newBoard() *board {
+	return &board{rows: make(map[Key]*Row), tracks: make(map[Key]grantrate.Track)}
+}
 
 // put notes what was seen.
 func (b *board) put(server int, l inspect.Lock) {
@@ -63,9 +66,9 @@ func (b *board) put(server int, l inspect.Lock) {
 		b.left++
 		return
 	}
-	t := b.tracks[key].see(&l)
+	t := b.tracks[key].See(l.At, l.Token)
 	b.tracks[key] = t
-	b.rows[key] = &Row{key, l, time.Now(), t.rate()}
+	b.rows[key] = &Row{key, l, time.Now(), t.Rate()}
 }
 
 // worth reports whether there is anything to see.
