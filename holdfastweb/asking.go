@@ -94,6 +94,7 @@ func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapsho
 		s.more = true
 	}
 	now := time.Now()
+	p.tracks.forget(now)
 	rest := max(p.opts.Every, pause(worked, p.opts.Share*ofList))
 	if len(s.down) > 0 {
 		rest = max(min(rest, again), pause(worked, p.opts.Share*ofList))

@@ -51,7 +51,7 @@ type column struct{ Text, Class, Link, Sorted string }
 // sorts are in the order of the form.
 var sorts = []choice{
 	{defaultSort, "attention", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
-	{"left", "ends soonest", false}, {"waiting", "most waited for", false},
+	{"left", "ends soonest", false}, {"waiting", "most waited for", false}, {"grants", "granted most often", false},
 }
 
 func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 func (h *Handler) columns(v view) []column {
 	list := []column{
 		{"Name", "name", "name", ""}, {"Kind", "kind", "kind", ""}, {"Held by", "holder", "", ""}, {"Since", "time", "since", ""},
-		{"Left", "time", "left", ""}, {"Waiting", "number", "waiting", ""}, {"Token", "token", "", ""},
+		{"Left", "time", "left", ""}, {"Waiting", "number", "waiting", ""}, {"Grants/s", "number", "grants", ""},
+		{"Token", "token", "", ""},
 	}
 	if len(h.names) > 0 {
 		list = append(list, column{"Master", "server", "", ""})

@@ -91,6 +91,40 @@ func TestListOfAllKinds(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
+// grantsOf is what a list says of each lock, in its order: the name, and how many grants there are in a second.
+func grantsOf(a answer) (list []string) {
+	for _, m := range regexp.MustCompile(`name=(\w+)">.*?data-label="grants/s" title="[^"]*">([^<]*)<`).FindAllStringSubmatch(a.body, -1) {
+		list = append(list, m[1]+" "+m[2])
+	}
+	return list
+}
+
+// TestGrants: the list says how many grants of each lock there are in a second, and is sorted by that. What was seen once has none.
+func TestGrants(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	held(t, rdb, "busy")
+	held(t, rdb, "idle")
+	page := newPage(t, rdb, quick(holdfastweb.Options{}))
+	a := get(t, page, "/?sort=name")
+	require.Equal(t, []string{"busy –", "idle –"}, grantsOf(a))
+	require.Contains(t, a.body, `<a href="?sort=grants">Grants/s</a>`)
+	says := func(target, pattern string) func() bool {
+		return func() bool {
+			require.NoError(t, rdb.IncrBy(t.Context(), keys.For("busy").Token, 100).Err()) // as Redisson counts
+			return regexp.MustCompile(pattern).MatchString(fmt.Sprint(grantsOf(get(t, page, target))))
+		}
+	}
+	eventually(t, "grants are seen", says("/?sort=grants", `^\[busy [1-9]\d* idle 0\]$`))
+	eventually(t, "the other way round", says("/?sort=-grants", `^\[idle 0 busy [1-9]\d*\]$`))
+	n, sorted := 0, says("/?sort=grants", `^\[busy [1-9]\d* (a\d+ 0 )*idle 0 (a\d+ – ?)+\]$`)
+	eventually(t, "what has no rate yet is behind", func() bool {
+		n++
+		held(t, rdb, fmt.Sprint("a", n))
+		return sorted()
+	})
+}
+
 // worked is for how long a server was at work for everything but this question.
 func worked(t *testing.T, srv *redistest.Server) (sum time.Duration) {
 	for _, took := range srv.CommandTime(t) {

@@ -23,6 +23,7 @@ type poller struct {
 	rdbs     []redis.UniversalClient // of the masters
 	replicas []atomic.Bool           // which of them was a replica when it was last asked
 	opts     *Options
+	tracks   tracks
 
 	mu       sync.Mutex // guards the rest; nobody holds it while asking
 	snap     *snapshot
@@ -249,7 +250,9 @@ func (p *poller) entry(at int, l inspect.Lock, before *entry) *entry {
 	if p.replicas[at].Load() {
 		l = l.AtReplica()
 	}
-	return newEntry(at, l, time.Now(), before)
+	e := newEntry(at, l, time.Now(), before)
+	e.rate = p.tracks.see(e.key, &l, e.seen)
+	return e
 }
 
 // asks notes that a master owes an answer, or has given one.

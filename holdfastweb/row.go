@@ -45,6 +45,7 @@ type row struct {
 	Holder, Owner, More  string // of the first holder: its label or its owner; its owner if it has a label
 	Since, Left          moment
 	Waiting, Waiters     string // a number, and what it is in words
+	Grants, GrantsAre    string // likewise
 	Token, Server        string
 	Flags                []string
 }
@@ -61,6 +62,7 @@ func (h *Handler) row(e *entry, now time.Time, live bool) row {
 	}
 	r.Holder, r.Owner, r.More = holders(l)
 	r.Waiting, r.Waiters = waiting(l)
+	r.Grants, r.GrantsAre = e.grants(now)
 	if l.Token != 0 {
 		r.Token = strconv.FormatUint(l.Token, 10)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/grantrate"
 )
 
 // key is a lock's name at one of the masters.
@@ -34,7 +35,8 @@ type entry struct {
 	seen time.Time // by this machine's clock, as the times below; masters may have clocks of their own
 	// granted is zero where that is not known, and ends where there is no end, or no lease.
 	granted, ends time.Time
-	text          string // in lower case: what a plain filter is looked for in
+	rate          grantrate.Rate // as of then
+	text          string         // in lower case: what a plain filter is looked for in
 }
 
 // jitter is by how much a time differs between two looks that is the same: what the answer took to come.
@@ -235,6 +237,7 @@ var orders = map[string]func(a, b *entry) int{
 	"since":   func(a, b *entry) int { return whenKnown(a.granted, b.granted) },
 	"left":    func(a, b *entry) int { return whenKnown(a.ends, b.ends) },
 	"waiting": func(a, b *entry) int { return cmp.Compare(b.waiting(), a.waiting()) },
+	"grants":  func(a, b *entry) int { return cmp.Compare(b.perSecond(), a.perSecond()) },
 }
 
 // whenKnown orders times, and puts those behind that are not known.

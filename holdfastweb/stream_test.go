@@ -127,6 +127,9 @@ func TestStreams(t *testing.T) {
 	}
 	one := watch(t, url+"/events?name=a")
 	one.hears("the lock", func(u update) bool { return strings.Contains(u.Body, h.Owner()) })
+	for _, v := range viewers {
+		v.hears("that it is not granted again", func(u update) bool { return u.has(`>0</td><td role="cell" class="token"`) })
+	}
 	late := kindtest.Lock(t, rlock.New(client, "b"))
 	for _, v := range viewers {
 		v.hears("what was taken", func(u update) bool { return u.has(">b</a>") && !u.has(">a</a>") && len(u.Order) == 2 })

@@ -21,5 +21,5 @@
 //   - That a lock is in it which came since the last pass, and for which nobody waits.
 //   - What the server does beside commands: reading requests from sockets, and writing replies. That
 //     is measured in docs/command-line.md.
-//   - That grants are counted: see [Rate].
+//   - That grants are counted: see package grantrate.
 package live
