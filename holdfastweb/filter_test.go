@@ -16,9 +16,9 @@ func TestFilterTakesTooLong(t *testing.T) {
 	for n := range 200 {
 		s.add(newEntry(0, inspect.Lock{Name: fmt.Sprint("name ", n)}, time.Now(), nil))
 	}
-	h := &Handler{opts: Options{Rows: 10}, poller: newPoller(nil, nil, &Options{})}
+	h := &Handler{opts: Options{Rows: 10}, poller: newPoller(nil, nil, nil, &Options{})}
 	v := view{viewKey: viewKey{match: "*[0-9]", sort: defaultSort}, page: 1}
-	rows, hd := h.look(s, v, time.Now())
+	rows, hd := h.look(s, v, time.Now(), false)
 	require.Len(t, rows, 10)
 	require.False(t, hd.TooLong)
 

@@ -46,6 +46,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 	if h.sameSite, err = h.opts.sameSite(); err != nil {
 		return nil, err
 	}
+	var searches []*search
 	all := append([]redis.UniversalClient{rdb}, h.opts.Masters...)
 	for _, rdb := range all {
 		i, err := inspect.New(rdb, &inspect.Options{ClassicPubSub: h.opts.ClassicPubSub})
@@ -53,11 +54,16 @@ func New(rdb redis.UniversalClient, opts *Options) (*Handler, error) {
 			return nil, err
 		}
 		h.masters = append(h.masters, i)
+		s, err := newSearch(rdb, &h.opts)
+		if err != nil {
+			return nil, err
+		}
+		searches = append(searches, s)
 		if len(all) > 1 {
 			h.names = append(h.names, addressOf(rdb))
 		}
 	}
-	h.poller = newPoller(all, h.masters, &h.opts)
+	h.poller = newPoller(all, h.masters, searches, &h.opts)
 	for range h.masters {
 		h.single = append(h.single, newPurse(h.opts.Share*ofSingle, fullPurse))
 	}

@@ -34,6 +34,7 @@ type listPage struct {
 type head struct {
 	State        string // of class: "ok", "old" or "down"
 	Says         []string
+	Deadlocks    []deadlock
 	Count, Pages string
 	Prev, Next   string // links, empty where there is none
 	Empty        string // why there is no row
@@ -60,7 +61,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	s := h.poller.recent(ctx)
 	now := time.Now()
-	shown, head := h.look(s, v, now)
+	shown, head := h.look(s, v, now, false)
 	p := listPage{
 		frame: h.frame(""), Match: visible(v.match), Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
 		Filtered: v.viewKey != viewKey{sort: defaultSort}, Wait: s.taken.IsZero() && len(s.down) == 0,
@@ -100,7 +101,7 @@ func (h *Handler) columns(v view) []column {
 }
 
 // look is what a view shows.
-func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd head) {
+func (h *Handler) look(s *snapshot, v view, now time.Time, live bool) (rows []*entry, hd head) {
 	what := s.of(v.viewKey)
 	all := what.list
 	size := h.opts.Rows
@@ -109,6 +110,9 @@ func (h *Handler) look(s *snapshot, v view, now time.Time) (rows []*entry, hd he
 	rows = all[(v.page-1)*size : min(v.page*size, len(all))]
 
 	hd = h.state(s, now)
+	var says []string
+	hd.Deadlocks, says = h.deadlocks(s, now, live)
+	hd.Says = append(hd.Says, says...)
 	if !s.taken.IsZero() { // no number, where nobody knows it
 		hd.Count = plural(len(all), "lock", "locks")
 	}

@@ -12,9 +12,10 @@ import (
 // The parts of Options.Share. What somebody asks for by hand has one of its own, so that a list of a
 // million keys keeps nobody from the page of one lock.
 const (
-	ofList   = 0.6 // going through all keys
-	ofRows   = 0.2 // the rows that somebody looks at
-	ofSingle = 0.2 // pages of single locks
+	ofList     = 0.5  // going through all keys
+	ofRows     = 0.15 // the rows that somebody looks at
+	ofSingle   = 0.15 // pages of single locks
+	ofSearches = 0.2  // going through all keys for circles of waits, and reading what clients say
 )
 
 // pause is for how long nothing is asked after something that took a while. A server works for us no

@@ -25,6 +25,11 @@ type poller struct {
 	opts     *Options
 	tracks   tracks
 
+	searches  []*search
+	searching sync.WaitGroup
+	alive     context.Context // of searches, until close
+	die       context.CancelCauseFunc
+
 	mu       sync.Mutex // guards the rest; nobody holds it while asking
 	snap     *snapshot
 	news     chan struct{} // closed when snap is another one
@@ -41,8 +46,10 @@ type poller struct {
 // watcher is somebody whose page is live.
 type watcher struct{ shown []key } // guarded by the poller's mu
 
-func newPoller(rdbs []redis.UniversalClient, masters []*inspect.Inspector, opts *Options) *poller {
+func newPoller(rdbs []redis.UniversalClient, masters []*inspect.Inspector, searches []*search, opts *Options) *poller {
+	alive, die := context.WithCancelCause(context.Background())
 	return &poller{
+		searches: searches, alive: alive, die: die,
 		masters: masters, rdbs: rdbs, replicas: make([]atomic.Bool, len(masters)), opts: opts, snap: &snapshot{}, news: make(chan struct{}),
 		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1), asking: make(map[int]time.Time),
 	}
@@ -172,6 +179,8 @@ func (p *poller) close() {
 	if ended != nil {
 		<-ended
 	}
+	p.die(errClosed)
+	p.searching.Wait()
 }
 
 func (p *poller) run(ctx context.Context, ended chan struct{}) {
@@ -207,6 +216,7 @@ func (p *poller) due(ctx context.Context) (list bool, rows []key, wait time.Dura
 		p.end = nil
 		return false, nil, 0, false
 	}
+	p.searchLocked()
 	now := time.Now()
 	if wait = p.snap.next.Sub(now); wait <= 0 {
 		return true, nil, 0, true

@@ -35,7 +35,7 @@ func TestWaiting(t *testing.T) {
 
 // TestGrantsOfLongAgo: a rate of looks that are too old is not shown. The control is the same rate, of looks just now.
 func TestGrantsOfLongAgo(t *testing.T) {
-	now, p := time.Now(), newPoller(nil, nil, &Options{})
+	now, p := time.Now(), newPoller(nil, nil, nil, &Options{})
 	k := key{0, "a"}
 	for ago := range 3 {
 		p.tracks.see(k, &inspect.Lock{At: now.Add(time.Duration(ago-3) * time.Second), Token: uint64(5 + ago)}, now) //nolint:gosec // small

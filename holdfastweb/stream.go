@@ -154,7 +154,7 @@ func (l *listStream) next(s *snapshot, now time.Time) (u update, changed bool) {
 	if l.tooLong {
 		return u, false // it would be so each time
 	}
-	rows, hd := l.look(s, l.view, now)
+	rows, hd := l.look(s, l.view, now, true)
 	l.tooLong = hd.TooLong
 	told, order, shown := make(map[string]string, len(rows)), make([]string, 0, len(rows)), make([]key, 0, len(rows))
 	u = update{Rows: make(map[string]string), Now: now.UnixMilli()}

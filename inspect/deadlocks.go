@@ -79,12 +79,16 @@ func (i *Inspector) Deadlocks(ctx context.Context) (_ []Deadlock, err error) {
 		if !watch.Doubted() || time.Now().After(until) {
 			return i.verify(ctx, certain)
 		}
+		rest := time.Now()
 		timer := time.NewTimer(min(max(every/4, 10*time.Millisecond), time.Second))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
 			return nil, context.Cause(ctx)
+		}
+		if i.opts.Rested != nil {
+			i.opts.Rested(time.Since(rest))
 		}
 	}
 }

@@ -376,7 +376,8 @@ func TestDeadlocksEndsByItself(t *testing.T) {
 					}
 					return nil
 				}))
-				i, err := inspect.New(rdb, nil)
+				var rested time.Duration
+				i, err := inspect.New(rdb, &inspect.Options{Rested: func(d time.Duration) { rested += d }})
 				require.NoError(t, err)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
@@ -386,6 +387,7 @@ func TestDeadlocksEndsByItself(t *testing.T) {
 				require.Empty(t, all, "it was seen once")
 				require.LessOrEqual(t, time.Since(from), most)
 				require.GreaterOrEqual(t, time.Since(from), c.least)
+				require.Equal(t, time.Since(from), rested, "this server answers at once")
 			})
 		})
 	}

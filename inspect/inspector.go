@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -26,6 +27,9 @@ type Options struct {
 	List int
 	// ClassicPubSub says that the clients have the option of that name. It matters in a cluster only.
 	ClassicPubSub bool
+	// Rested is called each time that [Inspector.Deadlocks] has waited without asking, with how long that
+	// was. The rest of its time is what it costs the server at most. Default: none.
+	Rested func(time.Duration)
 }
 
 // An Inspector reads the locks of one Redis: a server, a master behind Sentinel, or a cluster. It holds
