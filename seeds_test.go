@@ -165,6 +165,7 @@ var wallReadings = []string{
 // readWall are the places of the library that do, and why nothing of that reaches a server.
 var readWall = map[string]string{
 	"inspect/lock.go UnixMicro":            "makes a time of a token",
+	"internal/grantrate/rate.go UnixMicro": "likewise",
 	"inspect/reply.go UnixMicro":           "makes a time of a server's answer",
 	"inspect/reply.go UnixMilli":           "likewise",
 	"internal/remote/clock.go UnixMicro":   "the time in it is a server's answer",

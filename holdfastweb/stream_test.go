@@ -351,11 +351,10 @@ func stream(t *testing.T, steps int, each time.Duration) *timed {
 	synctest.Test(t, func(t *testing.T) {
 		rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1"}) // nobody dials it
 		defer rdb.Close()
-		step := 0
 		rdb.AddHook(redistest.Around(func(_ func() error, cmds ...redis.Cmder) error {
 			<-time.After(each)
-			step++
-			cmds[0].(*redis.ScanCmd).SetVal(nil, uint64(step%steps)) //nolint:gosec // few
+			step, _ := cmds[0].Args()[1].(uint64)                        // the cursor, of each pass its own
+			cmds[0].(*redis.ScanCmd).SetVal(nil, (step+1)%uint64(steps)) //nolint:gosec // few
 			return nil
 		}))
 		page, err := holdfastweb.New(rdb, &holdfastweb.Options{Every: time.Hour})
