@@ -54,7 +54,7 @@ type Observer struct {
 	// span.
 	Ended func(ctx context.Context, e End)
 	// Renewed is called after each renewal of a lease, and for each attempt that failed. A lock
-	// that the client keeps without a holder, see holdfast.Keep, is renewed too.
+	// that the client keeps without a holder, see rlock.Keep, is renewed too.
 	Renewed func(r Renewal)
 	// Sent is called when a script has been answered, or when no answer will come.
 	Sent func(s Script)

@@ -104,7 +104,7 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 			return (&connection{addresses: []address{srv.address}}).explain(err)
 		}
 		if err != nil {
-			return fail(exitHoldfast, "no answer from Redis at %s: %w; is it running?", srv.address, err)
+			return fail(exitNoServer, "no answer from Redis at %s: %w; is it running?", srv.address, err)
 		}
 		srv.about += " at " + srv.address.String()
 	}

@@ -153,7 +153,7 @@ func TestDemoFailsOnABrokenServer(t *testing.T) {
 		srv := redistest.Start(t)
 		srv.Kill()
 		p := runDemo(t, nil, "--redis", "redis://:pw@"+srv.Addr())
-		require.Equal(t, exitHoldfast, p.end())
+		require.Equal(t, exitNoServer, p.end())
 		require.Contains(t, p.stderr.String(), "no answer from Redis at redis://***@"+srv.Addr())
 	})
 }

@@ -200,7 +200,7 @@ func (s *sheet) print(l *inspect.Lock, part bool) error {
 	if how := ending(l, part, s.redis); how != "" && !s.noEnd { // on one line, as it is: a shell would run each of two, and a name may have two spaces
 		line := pad("to end it", sheetIndent) + how
 		if n := len(l.Holders); n > 1 {
-			fmt.Fprintln(s.out, s.paint(dim, fmt.Sprintf("to end one of the %d, the first:", n)))
+			fmt.Fprintln(s.out, s.paint(dim, fmt.Sprintf("to end the first of the %d:", n)))
 			line = strings.Repeat(" ", sheetIndent) + how
 		}
 		fmt.Fprintln(s.out, s.paint(dim, line))

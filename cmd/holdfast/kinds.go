@@ -123,6 +123,8 @@ func (c *runConfig) checkKind(value bool) error {
 	case c.least.Duration > 0 && !c.kind.atLeast:
 		return fail(exitUsage, "--at-least is %v, and a lock of --kind %s never outlasts its command; leave it out, or use --kind %s",
 			c.least.Duration, c.kind.name, lockKinds[0].name)
+	case c.kind.name == "semaphore" && c.permits == 0:
+		return fail(exitUsage, "--kind semaphore needs --permits; say how many run at a time, as in --permits 3")
 	case c.kind.name == "semaphore" && c.permits < 1:
 		return fail(exitUsage, "--permits is %d; say how many run at a time, as in --permits 3", c.permits)
 	case c.kind.name == "semaphore" && (c.take < 1 || c.take > c.permits):

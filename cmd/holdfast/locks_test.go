@@ -77,7 +77,7 @@ func TestInspectOfALock(t *testing.T) {
 	rdb := srv.Client(t)
 	rdb.HSet(t.Context(), "read", "mode", "read", "11111111-2222-4333-8444-555555555555:h1", 1, "11111111-2222-4333-8444-555555555555:h2", 1)
 	_, stdout, _ = ask(srv, "inspect", "read")
-	require.Contains(t, stdout, "to end one of the 2, the first:\n           holdfast unlock --force --owner 11111111-2222-4333-8444-555555555555:h1 ")
+	require.Contains(t, stdout, "to end the first of the 2:\n           holdfast unlock --force --owner 11111111-2222-4333-8444-555555555555:h1 ")
 	require.NotContains(t, stdout, "to end it")
 	rdb.HSet(t.Context(), "data", "colour\x1b[31m", "red")
 	for name, want := range map[string]struct {

@@ -27,8 +27,8 @@ Columns:
   - the owner, and how many more there are;
   - since when the owner has the lock;
   - what is left of its lease, or of a latch's time;
-  - how many wait; in parentheses how many connections listen for a release, if waiters have no places in Redis; a
-    question mark if Redis does not know, as of waiters inside the holder's process;
+  - how many wait; ~2 is about two: so many connections listen for a release, because waiters have no places in Redis; ?
+    is not known, as of waiters inside the holder's process;
   - what looks wrong; "holdfast inspect NAME" says more.
 
 The list has no order, as locks are printed when they are found. "holdfast ls | sort" sorts it by name.

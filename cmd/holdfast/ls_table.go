@@ -41,7 +41,7 @@ func sizedTable(out io.Writer, width int, masters bool) *table {
 	rest := kindWidth + 2*timeWidth + waitWidth + noteWidth
 	switch {
 	case t.wide:
-		rest += tokenWidth
+		rest += tokenWidth + min((width-140)/2, noteWidth)
 	case width < 100:
 		rest -= noteWidth - len("unlocked") // what is longer is cut at its end
 	}
@@ -55,7 +55,7 @@ func sizedTable(out io.Writer, width int, masters bool) *table {
 // ownerWidth is what an owner has of the columns that names and owners share: half of them, if it is not whole.
 func (t *table) ownerWidth(both int) int {
 	if t.wide {
-		return longOwner
+		return max(both/2, longOwner)
 	}
 	return min(max(both/2, shortOwner), longOwner)
 }
@@ -87,6 +87,11 @@ func notes(l *inspect.Lock) (all []string) {
 	if unlocked(l) {
 		all = append(all, "unlocked")
 	}
+	return append(all, troubles(l)...)
+}
+
+// troubles are what looks wrong, in a word each.
+func troubles(l *inspect.Lock) (all []string) {
 	for _, p := range l.Problems {
 		all = append(all, string(p.Trouble))
 	}

@@ -26,21 +26,21 @@ type column struct {
 var topColumns = []column{
 	{"KIND", "", kindWidth, 72, false, func(_ *topModel, r *live.Row) string { return string(r.Lock.Kind) }},
 	{"OWNER", "", shortOwner, 56, false, func(m *topModel, r *live.Row) string { return m.table.ownerOf(&r.Lock) }},
-	{"HELD", "oldest", timeWidth, 36, true, func(_ *topModel, r *live.Row) string { return held(&r.Lock) }},
+	{"HELD", "oldest", timeWidth + 1, 36, true, func(_ *topModel, r *live.Row) string { return held(&r.Lock) }},
 	{"LEFT", "left", timeWidth, 64, true, func(_ *topModel, r *live.Row) string { return rest(&r.Lock) }},
 	{"WAIT", "waiters", waitWidth, 20, true, func(_ *topModel, r *live.Row) string { return waiting(&r.Lock) }},
 	{"GRANTS", "grants", 8, 44, true, func(_ *topModel, r *live.Row) string { return r.Rate.String() }},
 	{"TOKEN", "", tokenWidth, 150, true, func(_ *topModel, r *live.Row) string { return tokenOf(&r.Lock) }},
 	{"SEEN", "", 7, 110, true, func(m *topModel, r *live.Row) string { return short(max(m.now.Sub(r.Seen), 0)) }},
 	{"PROBLEMS", "problems", noteWidth, 130, false, func(_ *topModel, r *live.Row) string {
-		return strings.Join(notes(&r.Lock), ",")
+		return strings.Join(troubles(&r.Lock), ",")
 	}},
 }
 
 // held is since when a lock is held: a holder that has unlocked does nothing under it any more.
 func held(l *inspect.Lock) string {
 	if unlocked(l) {
-		return "done"
+		return "unlocked"
 	}
 	return since(l)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -246,7 +247,7 @@ func (m *topModel) help() []string {
 		"  x         end a hold: shows the owner and the token, and asks",
 		"  space     ask the servers nothing, or go on          q ctrl+c   quit",
 		m.paint(bold, "Columns"),
-		"  HELD      since the grant, by its token; done: unlocked, and stays taken for a while",
+		"  HELD      since the grant, by its token; unlocked: and stays taken until LEFT is over",
 		"  LEFT      of the lease; of a latch until it opens by itself",
 		"  WAIT      places in the queue; ~2: connections that listen; ?: not known",
 		"  GRANTS    a second, at least; ~ is a guess, where they come faster than looks",
@@ -254,7 +255,13 @@ func (m *topModel) help() []string {
 	)
 }
 
-func clip(lines []string, n int) []string { return lines[:max(min(n, len(lines)), 0)] }
+// clip leaves out what there is no room for, and says so in the last line.
+func clip(lines []string, n int) []string {
+	if n = max(n, 0); n == 0 || len(lines) <= n {
+		return lines[:min(n, len(lines))]
+	}
+	return append(slices.Clone(lines[:n-1]), fmt.Sprintf("… %d more lines", len(lines)-n+1))
+}
 
 func (m *topModel) paint(code, text string) string { return m.table.paint(code, text) }
 

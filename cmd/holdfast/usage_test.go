@@ -50,7 +50,7 @@ func TestUsage(t *testing.T) {
 		"run --name n --kind redlock -- true":                                    {"--redis has 1", "three or five times"},
 		"run --name n --redis redis://:pw@a --redis b -- true":                   {"--kind is rlock", "--redis has 2", "--kind redlock"},
 		"run --name n --kind redlock --redis a --redis b --redis a true":         {"--redis has a twice"},
-		"run --name n --kind semaphore true":                                     {"--permits is 0", "--permits 3"},
+		"run --name n --kind semaphore true":                                     {"--kind semaphore needs --permits", "--permits 3"},
 		"run --name n --kind semaphore --permits 2 --take 3 true":                {"--take is 3", "all of the 2 of --permits"},
 		"run --name n --kind multilock true":                                     {"--also is missing", "--name a --also b"},
 		"run --name n --kind multilock --also a --also n true":                   {`--also is "n", which is named before`, "leave it out"},

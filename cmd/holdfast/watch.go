@@ -31,7 +31,7 @@ replica does not know how many listen; the command says so. --json has a kind. A
   handed on   the same owner has a new token: its client hands the lock on among its goroutines
   missed      it was granted, and is free again; not for a redlock, where a token may come from an attempt that failed
   counted     a latch: COUNT is what is left
-For an election LEADER is the leader's value.
+The line of an election ends with what the leader says of itself.
 
 The command looks at the lock when a release is announced, a few times soon after that, when a lease ends, and at least
 every --every, but never more than fifty times a second. Nothing announces a grant. So the command can miss a grant

@@ -18,19 +18,20 @@ import (
 
 // event is a line of "watch". The names of its fields in JSON stay; there may be more.
 type event struct {
-	Time    time.Time `json:"time"`
-	Event   string    `json:"event"`
-	Name    string    `json:"name"`
-	Bytes   string    `json:"name_base64,omitempty"` // of a name that is no UTF-8
-	Kind    string    `json:"kind,omitempty"`        // rlock is also the fair one
-	Owner   string    `json:"owner,omitempty"`
-	Label   string    `json:"label,omitempty"` // of the owner's client
-	Token   string    `json:"token,omitempty"` // a string: it is greater than the numbers of JavaScript
-	Count   *int      `json:"count,omitempty"` // of a latch: what is left
-	LeaseMS *int64    `json:"lease_left_ms,omitempty"`
-	Waiters *int      `json:"waiters,omitempty"`
-	Leader  string    `json:"leader,omitempty"`
-	Note    string    `json:"note,omitempty"`
+	Time      time.Time `json:"time"`
+	Event     string    `json:"event"`
+	Name      string    `json:"name"`
+	Bytes     string    `json:"name_base64,omitempty"` // of a name that is no UTF-8
+	Kind      string    `json:"kind,omitempty"`        // rlock is also the fair one
+	Owner     string    `json:"owner,omitempty"`
+	Label     string    `json:"label,omitempty"` // of the owner's client
+	Token     string    `json:"token,omitempty"` // a string: it is greater than the numbers of JavaScript
+	Count     *int      `json:"count,omitempty"` // of a latch: what is left
+	LeaseMS   *int64    `json:"lease_left_ms,omitempty"`
+	Waiters   *int      `json:"waiters,omitempty"`
+	Listening *int      `json:"listening,omitempty"` // connections, where waiters have no places
+	Leader    string    `json:"leader,omitempty"`
+	Note      string    `json:"note,omitempty"`
 }
 
 // unknownName is the note of a name that is free and has no trace of a lock.
@@ -92,7 +93,10 @@ func between(before, now *sight) (events []event) {
 // without is an event of one who has nothing.
 func (s *sight) without(what, owner string) event {
 	e := event{Time: s.at, Event: what, Kind: s.kind, Owner: owner}
-	if s.waiters >= 0 {
+	switch {
+	case s.waiters > 0 && s.listen:
+		e.Listening = &s.waiters
+	case s.waiters >= 0:
 		e.Waiters = &s.waiters
 	}
 	return e
@@ -145,7 +149,9 @@ func lines(out io.Writer) func(event) error {
 			owner = middleCut(visible(e.Label), owners)
 		}
 		wait := number(e.Waiters)
-		if e.Waiters == nil && slices.Contains(waited, e.Kind) {
+		if e.Listening != nil {
+			wait = "~" + number(e.Listening)
+		} else if e.Waiters == nil && slices.Contains(waited, e.Kind) {
 			wait = "?"
 		}
 		line := fmt.Sprintf("%s  %s  %-*s  %-16s  %5s  %6s  %4s", e.Time.Format("15:04:05.000"),

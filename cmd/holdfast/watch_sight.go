@@ -31,6 +31,7 @@ type sight struct {
 	holders []holdfast.Holder // in the order of their owners
 	token   uint64            // 0: none known
 	waiters int               // -1: not known
+	listen  bool              // they are connections that listen, because waiters have no places
 	left    int               // of a latch: what is to be counted
 	leader  string            // of an election: what the leader says of itself
 }
@@ -48,7 +49,9 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		if state.Owner == "" {
 			state.Token = 0 // it may come from an attempt that is under way, or has failed
 		}
-		return w.seen("redlock", state.State), nil
+		s := w.seen("redlock", state.State)
+		s.listen = true
+		return s, nil
 	}
 	kind, err := w.kindOf(ctx)
 	if err != nil {
@@ -77,6 +80,9 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		}
 		s := w.sight([]holdfast.Holder{{Owner: leader.Owner, Count: 1, Remaining: leader.Remaining}}, leader.Token, -1)
 		s.leader = leader.Value
+		if queue, failed := fairlock.New(c, w.name).State(ctx); failed == nil { // candidates wait as for a fair lock
+			s.waiters = queue.Waiters
+		}
 		return s, err
 	}
 	// The look at a fair lock serves the plain one too, whose hash is the same and whose queue is empty.
@@ -92,7 +98,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	}
 	s := w.seen(w.kind, state)
 	if s.waiters == 0 {
-		s.waiters = w.listeners(ctx)
+		s.waiters, s.listen = w.listeners(ctx), true
 	}
 	return s.honest(), nil
 }

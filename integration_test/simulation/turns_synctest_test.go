@@ -237,8 +237,8 @@ type impatience struct {
 	least   int64 // grants in a second
 }
 
-// TestImpatience: callers who leave do not stop those behind them. Time passes only while all wait, so it is no matter how
-// fast the machine is. Without the defence there is hardly a grant.
+// TestImpatience: callers who leave do not stop those behind them, not for a tenth of a second. Time passes only while all
+// wait, so it is no matter how fast the machine is. Without the defence there is hardly a grant.
 func TestImpatience(t *testing.T) {
 	plain := func(c *holdfast.Client) holdfast.Locker { return rlock.New(c, "a") }
 	writers := func(c *holdfast.Client) holdfast.Locker { return rwlock.New(c, "a") }
@@ -250,25 +250,26 @@ func TestImpatience(t *testing.T) {
 	}{
 		{"rlock, four clients", &defence.Outlast, impatience{plain, 4, 200}},
 		{"rwlock, one client", &defence.Outlast, impatience{writers, 1, 30}},
-		{"fairlock, one client", &defence.InTime, impatience{fair, 1, 20}},
-		{"fairlock, four clients", &defence.InTime, impatience{fair, 4, 60}},
+		{"fairlock, one client", &defence.InTime, impatience{fair, 1, 500}},
+		{"fairlock, four clients", &defence.InTime, impatience{fair, 4, 100}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if c.clients > 1 {
 				level.ForAll(t)
 			}
-			with := c.run(t)
+			with, each := c.run(t)
 			defer c.off.Without(t)()
-			without := c.run(t)
-			t.Logf("%d grants in a second, and %d without the defence", with, without)
+			without, _ := c.run(t)
+			t.Logf("%d grants in a second, by tenths %d, and %d without the defence", with, each, without)
 			require.GreaterOrEqual(t, with, c.least)
+			require.NotContains(t, each, int64(0), "a tenth of a second without a grant")
 			require.Less(t, without, with/4, "control")
 		})
 	}
 }
 
-// run returns how often somebody had the lock in one second.
-func (c impatience) run(t *testing.T) (grants int64) {
+// run returns how often somebody had the lock in one second, and in each tenth of it.
+func (c impatience) run(t *testing.T) (grants int64, each []int64) {
 	const callers, oneWay, patience = 64, 5 * time.Millisecond, 60 * time.Millisecond
 	play(t, c.clients, func(s *scene) {
 		var had atomic.Int64
@@ -294,12 +295,15 @@ func (c impatience) run(t *testing.T) (grants int64) {
 		}
 		s.past(time.Second) // until they are all at it
 		before := had.Load()
-		s.past(time.Second)
-		grants = had.Load() - before
+		for range 10 {
+			s.past(time.Second / 10)
+			each = append(each, had.Load()-before-grants)
+			grants = had.Load() - before
+		}
 		over.Store(true)
 		group.Wait()
 	})
-	return grants
+	return grants, each
 }
 
 // TestPlacesEndWithTheirCallers: a place counts as long as its caller stays, no longer, though the client's polls put it off.

@@ -1,7 +1,7 @@
 package fair
 
 import (
-	"slices"
+	"math"
 	"time"
 
 	"github.com/holdfast-go/holdfast/lua"
@@ -10,20 +10,35 @@ import (
 // batch has the requests that share a script: one request, or several for places in the same queue.
 type batch []*request
 
-// batches groups requests. They keep their order among those of the same name.
+// batches groups requests. Those for the same queue keep their order.
 func batches(asked []*request) (all []batch) {
 	for _, q := range asked {
-		i := -1
-		if q.mayJoin() {
-			i = slices.IndexFunc(all, func(p batch) bool { return p[0].waiter.list == q.waiter.list && p[0].mayJoin() })
+		last := len(all) - 1
+		for last >= 0 && all[last][0].waiter.list != q.waiter.list {
+			last--
 		}
-		if i < 0 {
+		if last < 0 || !all[last].suits(q) {
 			all = append(all, batch{q})
 			continue
 		}
-		all[i] = append(all[i], q)
+		all[last] = append(all[last], q)
 	}
 	return all
+}
+
+// alike is by how much the places of a batch may differ at least: all of them last as long as the shortest.
+const alike = 2 * time.Millisecond
+
+// suits reports whether a request may share the batch's script: both are for a place in the same queue that is of use for
+// about as long. (Rejected: one length for all places in a queue. If it is the longest, grants go to waiters that have left,
+// and if all wait for a few round trips only, to no others. If it is the shortest, patient waiters lose their places with
+// impatient ones.)
+func (p batch) suits(q *request) bool {
+	if !q.mayJoin() || !p[0].mayJoin() {
+		return false
+	}
+	place, other := p[0].waiter.acquisition.Place(), q.waiter.acquisition.Place()
+	return (place - other).Abs() <= max(alike, min(place, other)/16)
 }
 
 // mayJoin reports whether a request may share a script. Such a script does not say what was granted, so
@@ -37,10 +52,10 @@ func (p batch) call() lua.Call {
 	if len(p) == 1 {
 		return p[0].call()
 	}
-	owners, place := make([]string, len(p)), time.Duration(0)
+	owners, place := make([]string, len(p)), time.Duration(math.MaxInt64)
 	for i, q := range p {
 		owners[i] = q.waiter.owner
-		place = max(place, q.waiter.acquisition.Place())
+		place = min(place, q.waiter.acquisition.Place())
 	}
 	l := p[0].waiter.list
 	by := l.lists.client.Server()

@@ -349,7 +349,7 @@ func TestPermissions(t *testing.T) {
 			p := admitted(t, user(t, srv, strings.Join(rest, " ")), orders)
 			found := permissions(t.Context(), p)
 			for _, n := range needs(p) {
-				at := slices.IndexFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Found, n.kind+": refused are ") })
+				at := slices.IndexFunc(found, func(f Finding) bool { return strings.HasPrefix(f.Found, n.kind+" lacks ") })
 				switch {
 				case slices.Contains(n.essential, without):
 					require.GreaterOrEqual(t, at, 0, "%s: %+v", n.kind, found)

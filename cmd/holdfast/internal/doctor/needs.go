@@ -142,7 +142,7 @@ func needs(p *patient) []need {
 	fair := slices.Concat(plain, at("~redisson_lock_queue:{ ~redisson_lock_timeout:{"), strings.Fields(
 		"+lindex +llen +lpop +lrange +lrem +ltrim +rpush +zadd +zcard +zcount +zrange +zrem +zscore"))
 	return []need{
-		{plainKind, with(plain), useful, "no lock works, or not all of it: docs/security.md says what fails without which"},
+		{plainKind, with(plain), useful, "locks fail, wholly or in part: docs/security.md says what fails without which"},
 		{"fairlock", with(fair), useful, ""},
 		{"rwlock", with(at("~ ~redisson_lock_token:{ ~{ ~redisson_rwlock:{ ~holdfast_rwlock_writers:{ &redisson_rwlock:{"),
 			strings.Fields("+hdel +hget +hkeys +hmget +exists +zadd +zcount +zrange +zrem")), nil, ""},
@@ -155,7 +155,7 @@ func needs(p *patient) []need {
 			at("~ ~holdfast_latch:{ &redisson_countdownlatch__channel__{")), nil, ""},
 		{"election", with(fair, at("~holdfast_election:{ ~holdfast_election__channel:{ &holdfast_election__channel:{")), nil, ""},
 		{"redlock", with(plain, strings.Fields("+hkeys +info|server")), useful, ""},
-		{"Client.Ping", with(pingRules), nil, "Ping fails, unless the client's Options.Prefix gives its locks names that are permitted"},
+		{"Client.Ping", with(pingRules), nil, "Ping fails, unless only names are refused, and the client's Options.Prefix makes one that is permitted"},
 		{"Options.Label", []string{"+get", "+set", "+del", "~" + labels + "*"}, nil, "errors and screens show the UUIDs of clients, and " +
 			"deadlocks over several clients are not found"},
 	}

@@ -29,19 +29,19 @@ func permissions(ctx context.Context, p *patient) []Finding {
 		missing, dear := t.missing(k.essential), t.missing(k.useful)
 		switch {
 		case len(missing) > 0:
-			level, means := Note, cmp.Or(k.without, k.kind+" cannot be used by this user")
+			level, means := Note, cmp.Or(k.without, "this user cannot use "+k.kind)
 			if k.kind == plainKind {
 				level = Error
 			}
 			found = append(found, Finding{
-				Level: level, Found: k.kind + ": refused are " + strings.Join(missing, " "), Means: means,
-				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + " and behind it what was refused, for what it is to use",
+				Level: level, Found: k.kind + " lacks " + strings.Join(missing, " "), Means: means,
+				Remedy: p.narrow(missing) + "ACL SETUSER " + t.user + ", followed by what it lacks, for the kinds that it uses",
 			})
 		case len(dear) > 0:
 			found = append(found, Finding{
-				Level: Note, Found: k.kind + ": refused are " + strings.Join(dear, " "),
+				Level: Note, Found: k.kind + " lacks " + strings.Join(dear, " "),
 				Means:  "it works without; refusals fill the ACL log, and a lock goes from process to process every 10 ms",
-				Remedy: "ACL SETUSER " + t.user + " and behind it what was refused",
+				Remedy: "ACL SETUSER " + t.user + ", followed by what it lacks",
 			})
 		default:
 			fine = append(fine, k.kind)
