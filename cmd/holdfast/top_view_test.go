@@ -114,8 +114,8 @@ func TestTopSmall(t *testing.T) {
 	m := oddModel(t)
 	m.width, m.height = 80, 20
 	l := &m.rows[0].Lock
-	l.Holders = []inspect.Holder{{Owner: "11111111-2222-4333-8444-555555555555:h1", Label: "ann@web-1[12] curl", Left: true}}
-	require.Contains(t, m.row(m.rows[0], false), " ann@web-1[12] curl   unlocked ")
+	l.Holders = []inspect.Holder{{Owner: "11111111-2222-4333-8444-555555555555:h1", Label: "ann@web[12] curl", Left: true}}
+	require.Contains(t, m.row(m.rows[0], false), " ann@web[12] curl  unlocked ")
 	l.Holders[0].Left = false
 	require.NotContains(t, m.row(m.rows[0], false), "unlocked")
 	m.mode = helping
