@@ -213,7 +213,7 @@ func TestPlainLease(t *testing.T) {
 func crowd(tb testing.TB, srv *redistest.Server, n int, ctx context.Context) (leave func()) {
 	tb.Helper()
 	h := lock(tb, fairlock.New(newClient(tb, srv.Client(tb), nil), "a"))
-	m := fairlock.New(newClient(tb, srv.Client(tb), nil), "a")
+	m := fairlock.New(newClient(tb, srv.Client(tb), &holdfast.Options{RetryBudget: patience}), "a") // ten thousand, on a busy machine
 	var group sync.WaitGroup
 	for range n {
 		group.Go(func() {

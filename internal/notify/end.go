@@ -3,8 +3,9 @@ package notify
 import (
 	"context"
 	"fmt"
-	"github.com/holdfast-go/holdfast/event"
 	"time"
+
+	"github.com/holdfast-go/holdfast/event"
 )
 
 // EndNotice remembers, for one hold, to whom its end is reported. It is part of the hold: a separate allocation
