@@ -51,7 +51,8 @@
 // # Cost
 //
 // Lock and Unlock send one script each, even if others wait. In a run only the last Unlock sends a
-// script. Waiters of one client that come at the same time ask for their places by one script.
+// script. Waiters of one client that come at the same time ask for their places by one script, if
+// they wait for about as long.
 //
 // A script looks at a bounded number of places, however long the queue is, or removes the places
 // that it looks at. So a dead place costs one removal. 10 000 places that end together keep the

@@ -191,9 +191,9 @@ func TestRelease(t *testing.T) {
 	require.NoError(t, err, out)
 	require.Contains(t, out, "Gone: removed")
 	r.git("revert", "--no-edit", "HEAD")
-	r.replace("observer_join.go", "func JoinObservers(", "func JoinAll(")
+	r.replace("event/join.go", "func Join(", "func JoinAll(")
 	r.commit("an exported name is another now")
-	r.refused("JoinObservers: removed", "--dry-run", "v0.1.1")
+	r.refused("Join: removed", "--dry-run", "v0.1.1")
 	r.git("revert", "--no-edit", "HEAD")
 
 	// The control of what is made of each go.mod: a module that still asks for a version that nobody can have is refused.
