@@ -150,7 +150,7 @@ var scripts = map[string]struct {
 
 	"fair_acquire": {lua.FairAcquire, fairKeys, "owner=c:h1 lease=30s keep=1h again=0 place=0 claim=1s by=PUBLISH until"},
 	"fair_join": {lua.FairJoin, fairKeys,
-		"place=15s " + inTime + " claim=1s by=PUBLISH keep=1h owners...=c:h1,c:h2,c:h3"},
+		inTime + " claim=1s by=PUBLISH keep=1h place=15s owners...=c:h1,c:h2,c:h3"},
 	"fair_release": {lua.FairRelease, fairKeys, "owner=c:h1 by=PUBLISH claim=1s keep=1h run..."},
 	"fair_poll":    {lua.FairPoll, fairKeys, "client=c by=PUBLISH claim=1s keep=1h place=15s owners..."},
 	"fair_state":   {lua.FairState, fairKeys, ""},
@@ -179,7 +179,7 @@ var scripts = map[string]struct {
 
 	"sem_acquire": {lua.SemAcquire, semKeys,
 		"permits=3 owner=u:h7 n=1 lease=30s keep=1h again=0 place=0 claim=2s by=PUBLISH " + inTime},
-	"sem_join":    {lua.SemJoin, semKeys, "permits=3 place=15s " + inTime + " claim=2s by=PUBLISH keep=1h owners..."},
+	"sem_join":    {lua.SemJoin, semKeys, "permits=3 " + inTime + " claim=2s by=PUBLISH keep=1h place=15s owners..."},
 	"sem_release": {lua.SemRelease, semKeys, "permits=3 owner=u:h7 by=PUBLISH claim=2s keep=1h owners..."},
 	"sem_renew":   {lua.SemRenew, "LOCK PERMITS TOKEN", "permits=3 owner=u:h7 lease=90s keep=1h n=1"},
 	"sem_poll":    {lua.SemPoll, semKeys, "permits=3 client=u by=PUBLISH claim=2s keep=1h place=15s owners..."},

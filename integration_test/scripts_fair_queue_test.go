@@ -260,29 +260,35 @@ one without a deadline, one without a place
 var fairJoinRows = table(`
 places taken
 	heldByX | fair_join | 0 ttl:10s clock '' x:h1 | same WAITING(c:h1+15s c:h2+15s c:h3+15s)/3615s |
-	if call('RPUSH', queue, unpack(owners)) == #owners then limit(tonumber(deadline)) end => call('RPUSH', queue,
+	if call('RPUSH', queue, unpack(owners)) == #owners then limit(now + silence) end => call('RPUSH', queue,
 	  unpack(owners))
 behind another
 	heldByX WAITING(d:h1@9s)/8000s LISTEN(d) | fair_join | 0 ttl:10s clock '' x:h1 |
 	same WAITING(d:h1@9s c:h1+15s c:h2+15s c:h3+15s)/8000s |
 	call('RPUSH', queue, unpack(owners)) => call('LPUSH', queue, unpack(owners))
+for as long as each is of use
+	heldByX WAITING(d:h1@9s)/8000s | fair_join place=9s c:h1 c:h2 12000 c:h3 | 0 ttl:10s clock '' x:h1 |
+	same WAITING(d:h1@9s c:h1+9s c:h2+9s c:h3+12s)/8000s | now + use[owner]), owner => now + shortest), owner
+for as long as each is of use, behind Redisson's
+	heldByX WAITING(r:7@310s)/8000s LISTEN(r:7) | fair_join place=9s c:h1 12000 c:h2 | 0 ttl:10s clock 1 x:h1 |
+	same WAITING(r:7@310s c:h1@319000.5 c:h2@322000.5)/8000s | enqueue(owner, use[owner]) => enqueue(owner, shortest)
 one has a place
 	heldByX WAITING(c:h2@9s d:h1@9s)/8000s | fair_join | 0 ttl:10s clock '' x:h1 |
 	same WAITING(c:h2@9s d:h1@9s c:h1+15s c:h3+15s)/8000s |
-	fresh = fresh and not call('ZSCORE', deadlines, ARGV[i]) =>
+	fresh = fresh and not call('ZSCORE', deadlines, owner) =>
 a claim has ended: short places say that their client is heard of
 	heldByX WAITING(d:h1@9s c:h9!@-500)/8000s | fair_join place=3s | 0 ttl:10s clock '' x:h1 |
-	same WAITING(d:h1@9s c:h1+3s c:h2+3s c:h3+3s)/8000s | short(owners[1], tonumber(ARGV[1])) =>
+	same WAITING(d:h1@9s c:h1+3s c:h2+3s c:h3+3s)/8000s | short(owners[1], shortest) =>
 one let a claim lapse
 	heldByX WAITING(d:h1@9s c:h2!@-500)/8000s | fair_join | 0 ttl:10s clock '' x:h1 |
 	same WAITING(d:h1@9s c:h1+15s c:h2+15s c:h3+15s)/8000s |
 	call('ZADD', deadlines, deadline, owner) -- it was handed the lock => -- it
 too late
-	heldByX | fair_join until=1000000000000000 | -2 clock | same | local limit = ARGV[2] => local limit = nil
+	heldByX | fair_join until=1000000000000000 | -2 clock | same | local limit = ARGV[1] => local limit = nil
 the server's clock is not known
-	heldByX | fair_join until=0 | -2 clock | same | local limit = ARGV[2] => local limit = nil
+	heldByX | fair_join until=0 | -2 clock | same | local limit = ARGV[1] => local limit = nil
 one of them has the lock
-	heldByC | fair_join | 1 | same | if ARGV[i] == hash[1] then return {1} end =>
+	heldByC | fair_join | 1 | same | if owner == hash[1] then return {1} end =>
 five fields
 	LOCK{x:h1=1 c=2 d=3 e=4 f=5} | fair_join | 1 | same | if fields > 4 then return {1} end =>
 four fields
@@ -319,7 +325,7 @@ queue of another type
 	heldByX ORDER=text/20s | fair_join | !WRONGTYPE | same | if fresh and not mixed() then => if fresh then
 deadlines of another type
 	heldByX ENDS=text/20s | fair_join | !WRONGTYPE | same |
-	fresh = fresh and not call('ZSCORE', deadlines, ARGV[i]) => call('DEL', deadlines)
+	fresh = fresh and not call('ZSCORE', deadlines, owner) => call('DEL', deadlines)
 `)
 
 var fairStateRows = table(`

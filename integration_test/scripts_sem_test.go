@@ -84,6 +84,9 @@ var semJoinRows = table(`
 places
 	threeBy9 | sem_join u:h8 u:h7 | 0 ttl:60s clock '' -3 3 '' 2 v:h9 |
 	same LINE(u:h8=clock u:h7=run)/60s PLACES(u:h7+15s u:h8+15s)/60s | (tonumber(last[2]) or 0) + 1 => 0
+for as long as each is of use
+	threeBy9 | sem_join place=3s u:h8 5000 u:h7 | 0 ttl:60s clock '' -3 3 '' 2 v:h9 |
+	same LINE(u:h8=clock u:h7=run)/12s PLACES(u:h8+3s u:h7+5s)/12s | place = tonumber(owner) => place = place or tonumber(owner)
 one is free
 	twoBy9 LISTEN(permits:u) | sem_join u:h7 u:h8 | 0 ttl:2s before '' -3 3 '' 1 u:h7 |
 	LOCK=0/30d TOKEN=clock/1h PERMITS(u:h7+2s v:h9@60s v:h9/2@60s)/30d LINE(u:h8=clock)/60s PLACES(u:h7!+0
@@ -93,7 +96,7 @@ another waits, whose client let a claim end
 	same LOCK=0/30d TOKEN=run/1h PERMITS(w:h5+2s w:h6+2s v:h9@60s)/30d PLACES(u!+0 w:h5!+0 w:h6!+0 u:h8@14s)/60s |
 	sweep(0) -- who let => -- who let
 one has a permit
-	twoBy7 | sem_join u:h8 u:h7 | 1 | same | if call('ZSCORE', permits, ARGV[i]) then return {1} end =>
+	twoBy7 | sem_join u:h8 u:h7 | 1 | same | if call('ZSCORE', permits, owner) then return {1} end =>
 there are none
 	LOCK=0/60s | sem_join u:h8 u:h7 | 1 | same | if all() < 1 then return {1} end =>
 too late

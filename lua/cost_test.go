@@ -362,11 +362,11 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 		},
 		"join": func() (int, int) {
 			c.rdb.HSet(ctx, "x", "holder:h1", 1)
-			return c.run(lua.FairJoin, 15000, "9000000000000000", fairLong, "PUBLISH", fairLong, "new:h01", "new:h02", "new:h03")
+			return c.run(lua.FairJoin, "9000000000000000", fairLong, "PUBLISH", fairLong, 15000, "new:h01", "new:h02", "new:h03")
 		},
 		"join at a free lock": func() (int, int) {
 			free()
-			return c.run(lua.FairJoin, 15000, "9000000000000000", fairLong, "PUBLISH", fairLong, "new:h04", "new:h05")
+			return c.run(lua.FairJoin, "9000000000000000", fairLong, "PUBLISH", fairLong, 15000, "new:h04", "new:h05")
 		},
 		"try":               func() (int, int) { return ask(0) },
 		"try a free lock":   func() (int, int) { free(); return ask(0) },

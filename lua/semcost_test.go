@@ -27,7 +27,7 @@ func semaphoreCosts() []costly {
 	return []costly{
 		{lua.SemAcquire, 1, keys, []any{20000, owner, 1, lease, keep, "1", 15000, claim, "PUBLISH", until}},
 		{lua.SemAcquire, 1, keys, []any{20000, "b:h1", 2, lease, keep, "0", 0, claim, "PUBLISH", until}},
-		{lua.SemJoin, 1, keys, []any{20000, 15000, until, claim, "PUBLISH", keep, "b:h1", "b:h2"}},
+		{lua.SemJoin, 1, keys, []any{20000, until, claim, "PUBLISH", keep, 15000, "b:h1", "b:h2"}},
 		{lua.SemRelease, 1, keys, []any{20000, owner, "PUBLISH", claim, keep}},
 		{lua.SemRenew, 1, keys[:3], []any{20000, owner, lease, keep, 1}},
 		{lua.SemPoll, 1, keys, []any{20000, "a", "PUBLISH", claim, keep, 15000, owner}},

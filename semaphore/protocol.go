@@ -66,8 +66,8 @@ func (p *protocol) Acquire(a kind.Ask) lua.Call {
 }
 
 // Join is [fair.Protocol.Join]. The owners want a permit each.
-func (p *protocol) Join(owners []string, place time.Duration, publish string, until int64) lua.Call {
-	return p.call(lua.SemJoin, behind(owners, fair.PlaceMillis(place), until, claimMillis, kind.Publish(publish), keepMillis)...)
+func (p *protocol) Join(waiting []fair.Waiting, publish string, until int64) lua.Call {
+	return p.call(lua.SemJoin, fair.Behind(waiting, until, claimMillis, kind.Publish(publish), keepMillis)...)
 }
 
 // Poll is [fair.Protocol.Poll].

@@ -208,16 +208,13 @@ func TestCrowdControls(t *testing.T) {
 		seed        uint64
 		bias        func(*Settings)
 	}{
-		{"nothing is sent for who has left", "places", &defence.Gone, fair, slowServer},
 		{"who left is given back together", "places", &defence.Together, permits, farServer},
 		{"who left is given back", "progress", &defence.Undo, plain, farServer},
 		{"the word of others counts", "truth", &defence.Noted, fair, farServer},
 		{"an outage is none of others'", "truth", &defence.Outage, fair, silentServer},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.off != &defence.Gone { // the others have controls elsewhere; here they are those of the checks
-				level.ForAll(t)
-			}
+			level.ForAll(t) // the defences have controls elsewhere; here they are those of the checks
 			found := func(check string) (all []history.Violation) {
 				w := &World{Settings: crowded(c.seed)}
 				c.bias(&w.Settings)
@@ -249,12 +246,6 @@ func TestCrowdControls(t *testing.T) {
 func farServer(s *Settings) {
 	s.Crowd, s.Latency, s.Service, s.Apart = 16, 3*time.Millisecond, 600*time.Microsecond, false
 	s.Only, s.FaultGap, s.Burst, s.Length = nil, time.Hour, 300*time.Millisecond, 15*time.Second
-}
-
-// slowServer has a crowd that it cannot.
-func slowServer(s *Settings) {
-	farServer(s)
-	s.Service = s.Latency
 }
 
 // silentServer is out of reach nearly all the time.

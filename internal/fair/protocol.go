@@ -26,7 +26,7 @@ type QueueProtocol interface {
 	kind.Queuer
 	// Mailbox, Join and Poll are those of [Protocol].
 	Mailbox(of string) string
-	Join(owners []string, place time.Duration, publish string, until int64) lua.Call
+	Join(waiting []Waiting, publish string, until int64) lua.Call
 	Poll(client, publish string, waiting []Waiting) lua.Call
 }
 
@@ -116,14 +116,10 @@ func (p *Protocol) Acquire(a kind.Ask) lua.Call {
 }
 
 // Join asks for places for waiters that have none yet. See fair_join.lua.
-func (p *Protocol) Join(owners []string, place time.Duration, publish string, until int64) lua.Call {
-	args := make([]any, 0, 10+len(owners))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, PlaceMillis(place), until, claimMillis,
-		kind.Publish(publish), keepMillis)
-	for _, owner := range owners {
-		args = append(args, owner)
-	}
-	return lua.FairJoin.Call(args...)
+func (p *Protocol) Join(waiting []Waiting, publish string, until int64) lua.Call {
+	args := make([]any, 0, 9+2*len(waiting))
+	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, until, claimMillis, kind.Publish(publish), keepMillis)
+	return lua.FairJoin.Call(Behind(waiting, args...)...)
 }
 
 // Recount is [kind.Lock.Recount].

@@ -328,8 +328,8 @@ func (h *history) together(owner uint8) (c line.Command, want answer) {
 		func(other uint8) bool { return e.Client(other) != e.Client(owner) })
 	h.Rnd.Shuffle(len(owners), func(i, j int) { owners[i], owners[j] = owners[j], owners[i] })
 	c.What, want = "join", h.join(e, owners...)
-	c.Call = h.call(lua.FairJoin, owners, h.Millis(e.Place), "9000000000000000", h.Millis(e.Claim), "PUBLISH",
-		h.Millis(e.Keep))
+	c.Call = h.call(lua.FairJoin, owners, "9000000000000000", h.Millis(e.Claim), "PUBLISH", h.Millis(e.Keep),
+		h.Millis(e.Place))
 	if want.status == lua.Denied {
 		c.Values = h.refusal(want)
 	}

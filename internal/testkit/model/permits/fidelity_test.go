@@ -178,7 +178,7 @@ func (h *history) command(n int, owner uint8) (c line.Command, want answer, aske
 			asked = requesters[:1]
 		}
 		c.What, want = "join", h.join(e, filled(asked))
-		c.Call = h.call(lua.SemJoin, asked, placeMillis, never, claim, "PUBLISH", keep)
+		c.Call = h.call(lua.SemJoin, asked, never, claim, "PUBLISH", keep, placeMillis)
 	default:
 		c.What, want, c.Values = "set", h.set(e, e.permits), []any{nil}
 		c.Call = h.call(lua.SemSet, nil, "PUBLISH", claim, keep, never, "set "+strconv.Itoa(h.steps), 0)
