@@ -2,6 +2,7 @@ package deadlock
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -149,11 +150,12 @@ type Watch struct {
 // sighting is when a circle was first seen, by the numbers of the texts.
 type sighting struct {
 	numbers  map[string]uint64
+	wait     uint64 // the ID of the wait that the circle begins with
 	reported bool
 }
 
-// See takes the circles of one check, and returns those that are certain now, each once for as long as every
-// check sees it.
+// See takes the circles of one check, and returns those that are certain now, each once. One that a check does not see,
+// because a text has ended, is the same deadlock when it is seen again: its waits and holds cannot come back.
 //
 // Let n be the number of a client's text in the first check. Text n+1 may have been made before that check, and
 // written after it. Text n+2 was made after text n+1 had been written, and so after that check.
@@ -163,7 +165,7 @@ func (w *Watch) See(circles []Circle) (certain []Circle) {
 		key := c.key()
 		s := w.known[key]
 		if s == nil {
-			s = &sighting{numbers: make(map[string]uint64)}
+			s = &sighting{numbers: make(map[string]uint64), wait: c[0].Wait.ID}
 			for _, step := range c {
 				s.numbers[step.Published.Client] = step.Published.Number
 			}
@@ -175,8 +177,18 @@ func (w *Watch) See(circles []Circle) (certain []Circle) {
 			certain = append(certain, c)
 		}
 	}
+	for key, s := range w.known {
+		if s.reported {
+			now[key] = s
+		}
+	}
 	w.known = now
 	return certain
+}
+
+// Forget forgets the circles whose first wait does not last any more. Without it, the circles that were returned stay.
+func (w *Watch) Forget(lasts func(wait uint64) bool) {
+	maps.DeleteFunc(w.known, func(_ string, s *sighting) bool { return !lasts(s.wait) })
 }
 
 // Doubted reports whether a circle was seen that is not certain yet.

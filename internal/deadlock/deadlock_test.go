@@ -115,6 +115,15 @@ func TestSeenTwice(t *testing.T) {
 	require.False(t, w.Doubted())
 	sure.Number = 99
 	require.Empty(t, look(sure, says("b", 99, "y>x")), "it is told once")
+	require.Empty(t, look(sure), "b's text has ended")
+	sure.Number = 101
+	require.Empty(t, look(sure, says("b", 101, "y>x")))
+	sure.Number = 103
+	require.Empty(t, look(sure, says("b", 103, "y>x")), "the same waits and holds are the same deadlock")
+	w.Forget(func(wait uint64) bool { return wait == sure.Waits[0].ID })
+	require.Len(t, w.known, 1)
+	w.Forget(func(uint64) bool { return false })
+	require.Empty(t, w.known)
 }
 
 // TestSeenTwiceControl: without the second look a circle is told that never stood.

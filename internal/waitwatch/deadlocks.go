@@ -44,9 +44,13 @@ func (d *deadlocks) check(l *waitChecker, long []longWait) {
 	own, waits := d.ownText(l, long)
 	if len(own.Waits) == 0 {
 		d.withdraw(l)
-		d.watch.See(nil)
+		d.watch = deadlock.Watch{}
 		return
 	}
+	d.watch.Forget(func(wait uint64) bool {
+		_, lasts := waits[wait]
+		return lasts
+	})
 	d.publish(l, own)
 	mine := *own // what this client knows of itself does not depend on Redis
 	mine.Number = d.checks
