@@ -12,8 +12,10 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/defence"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/lua"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -253,4 +255,33 @@ func TestWaitingCosts(t *testing.T) {
 			kindtest.WaitersCost(t, n, waiterBudget, func() (leave func()) { return crowd(t, srv, n, ctx) })
 		})
 	}
+}
+
+// TestWaiterWithoutReadTimeout: a waiter whose question gets no answer is told of an outage when the retry budget is over, also
+// where go-redis waits for ever, and has left its place. Control: it waits for an answer until its own time is over.
+func TestWaiterWithoutReadTimeout(t *testing.T) {
+	const budget = 300 * time.Millisecond
+	leaves := func(wait time.Duration) (early bool) {
+		srv := redistest.Start(t)
+		direct, proxy := srv.Client(t), faultproxy.New(t, srv.Addr())
+		kindtest.Load(t, direct, lua.FairAcquire)
+		held := lock(t, fairlock.New(newClient(t, direct, nil), "a"))
+		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+		c := newClient(t, rdb, &holdfast.Options{RetryBudget: budget})
+		m := fairlock.New(c, "a")
+		unlock(t, lock(t, fairlock.New(c, "b"))) // it knows the server's clock
+		place := proxy.On(script(lua.FairAcquire), 2, faultproxy.HoldReply) // the first asks whether it is free
+		begun := time.Now()
+		_, err := m.Lock(t.Context(), holdfast.Wait(wait))
+		early = time.Since(begun) < wait
+		require.Error(t, err)
+		<-place.Fired()
+		proxy.CutAll()
+		unlock(t, held)
+		eventually(t, "its place is given back", func() bool { return len(queued(t, direct, "a")) == 0 && direct.Exists(t.Context(), "a").Val() == 0 })
+		return early
+	}
+	require.True(t, leaves(patience))
+	defer defence.AnswerWithin.Without(t)()
+	require.False(t, leaves(4*budget), "control")
 }

@@ -107,6 +107,38 @@ func TestOutageAfterARefusal(t *testing.T) {
 	unlock(t, h)
 }
 
+// TestRenewalsOutliveSilence: four renewals that get no answer are as many as may be under way. They end with the retry
+// budget, also where go-redis has no ReadTimeout, and the next ones are sent. Control: they do not end, and the lock is lost.
+func TestRenewalsOutliveSilence(t *testing.T) {
+	const silent = 4
+	renewals := script(lua.Renew)
+	begun := func() (*faultproxy.Proxy, *rlock.Mutex) {
+		srv := redistest.Start(t)
+		kindtest.Load(t, srv.Client(t), lua.Renew)
+		proxy := faultproxy.New(t, srv.Addr())
+		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
+		c := newClient(t, rdb, &holdfast.Options{Lease: 2 * time.Second, RetryBudget: 300 * time.Millisecond})
+		for i := range silent {
+			proxy.On(renewals, i+1, faultproxy.HoldReply)
+		}
+		return proxy, rlock.New(c, "a")
+	}
+	proxy, m := begun()
+	h := lock(t, m)
+	eventually(t, "renewals go on", func() bool {
+		if h.Context().Err() != nil { // on a busy machine
+			h = lock(t, m)
+		}
+		return proxy.Seen(renewals) > silent
+	})
+
+	defer defence.AnswerWithin.Without(t)()
+	proxy, m = begun()
+	require.ErrorIs(t, awaitEnd(t, lock(t, m)), holdfast.ErrLost)
+	require.Equal(t, silent, proxy.Seen(renewals), "control")
+	proxy.CutAll() // ends them
+}
+
 // TestSpentBudget: who has waited for as long as the retry budget allows is told what the network
 // said last, and not of the deadline that ended the last attempt, which is none of the caller's.
 func TestSpentBudget(t *testing.T) {

@@ -66,7 +66,7 @@ func New(rdb redis.UniversalClient, opts *Options) (*Client, error) {
 	if err != nil {
 		return nil, errs.Both(errs.ErrInvalid, err)
 	}
-	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub),
+	c := &Client{rdb: rdb, opts: o, id: id.String(), server: remote.NewServer(rdb, o.ClassicPubSub, o.RetryBudget),
 		closed: make(chan struct{})}
 	c.losses.spawn = c.tasks.Go
 	c.opts.Logger = notify.NewLogger(o.Logger, c.tasks.Go)

@@ -80,9 +80,9 @@ func TestTimeoutsCallHooks(t *testing.T) {
 	rdb := redistest.Shared(t).Client(t)
 	before, between, after := &counter{}, &counter{}, &counter{}
 	rdb.AddHook(before)
-	one := newTimeouts(rdb)
+	one := newTimeouts(rdb, time.Minute)
 	rdb.AddHook(between)
-	two := newTimeouts(rdb)
+	two := newTimeouts(rdb, time.Minute)
 	require.NoError(t, rdb.Ping(t.Context()).Err()) // there is a connection
 	for i, hooks := range [][]*counter{{before, between}, {before, between, after}} {
 		if i > 0 {
@@ -109,7 +109,7 @@ func TestTimeoutsCallHooks(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	for _, usual := range []time.Duration{5 * time.Second, -1} {
 		rdb := redis.NewClient(&redis.Options{ReadTimeout: usual})
-		ts := newTimeouts(rdb)
+		ts := newTimeouts(rdb, time.Minute)
 		require.Equal(t, 104*time.Millisecond, ts.left(time.Now().Add(-time.Hour)))
 		require.Equal(t, usual > 0, ts.left(time.Now().Add(time.Minute)) == 0)
 		c := ts.client(640 * time.Millisecond)
@@ -252,7 +252,7 @@ func TestAnsweredAfterItWasGivenBack(t *testing.T) {
 func answeredLate(t *testing.T) (taken int64) {
 	const owner = "11111111-2222-4333-8444-555555555555:h1"
 	rdb, l := redistest.Shared(t).Client(t), plainLock{name: t.Name()}
-	to := NewServer(rdb, false)
+	to := NewServer(rdb, false, time.Minute)
 	to.Clock.attempt = time.Hour // until then it may be executed
 	now := rdb.Time(t.Context()).Val().UnixMicro()
 	to.Clock.Saw(time.Now(), strconv.FormatInt(now, 10))

@@ -29,8 +29,8 @@ type Server struct {
 }
 
 // NewServer makes a Server of a go-redis client. It sends nothing. With classic it uses no sharded
-// pub/sub in a cluster, like pubsub's Classic.
-func NewServer(rdb redis.UniversalClient, classic bool) *Server {
+// pub/sub in a cluster, like pubsub's Classic. budget is how long an operation may take.
+func NewServer(rdb redis.UniversalClient, classic bool, budget time.Duration) *Server {
 	s := &Server{redis: rdb, Single: rdb, Publish: "PUBLISH", Clock: newClock(rdb)}
 	s.watchDials()
 	switch r := rdb.(type) {
@@ -44,7 +44,7 @@ func NewServer(rdb redis.UniversalClient, classic bool) *Server {
 			s.Publish = "SPUBLISH"
 		}
 	case *redis.Client:
-		s.timeouts = newTimeouts(r)
+		s.timeouts = newTimeouts(r, budget)
 		s.combiner = combine.New(r, s.timeouts.left, r.Options().PoolSize, new(lua.Packer).Send)
 		s.Single, s.hasty = s.combiner, combine.Hasty{Combiner: s.combiner}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/bits"
 	"reflect"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -32,14 +33,19 @@ const (
 // through the user's client, and a hook behind all others sends them by the client with the
 // timeout. The user's client keeps that hook for good. If the user later adds another hook behind
 // it, that one comes first. Then there are no timeouts but those of the user's client.
+//
+// Where the user's client waits for ever, a script's answer is waited for no longer than the retry
+// budget. Otherwise a connection whose other end is gone would keep renewals and waiters for as long
+// as TCP does.
 type timeouts struct {
-	of    *redis.Client
-	usual time.Duration                            // how long of waits; not positive: for ever
-	of8   [steps * 64]atomic.Pointer[redis.Client] // by class
+	of     *redis.Client
+	usual  time.Duration // how long of waits; not positive: for ever
+	budget time.Duration
+	of8    [steps * 64]atomic.Pointer[redis.Client] // by class
 }
 
-func newTimeouts(of *redis.Client) *timeouts {
-	ts := &timeouts{of: of, usual: of.Options().ReadTimeout}
+func newTimeouts(of *redis.Client, budget time.Duration) *timeouts {
+	ts := &timeouts{of: of, usual: of.Options().ReadTimeout, budget: max(budget, least)}
 	of.AddHook(&diverter{timeouts: ts})
 	return ts
 }
@@ -91,12 +97,25 @@ func (d *diverter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		if h, ok := cmd.(combine.Hurried); ok {
-			if timeout := h.TakeTimeout(); timeout > 0 {
+			if timeout := d.orBudget(h.TakeTimeout()); timeout > 0 {
 				return d.client(timeout).Process(ctx, cmd)
 			}
 		}
 		return next(ctx, cmd)
 	}
+}
+
+// orBudget is the timeout for a script that may have one of its own. It is 0 if that is the user's.
+func (d *diverter) orBudget(own time.Duration) time.Duration {
+	if own <= 0 && d.usual <= 0 {
+		return d.budget
+	}
+	return own
+}
+
+func isScript(cmd redis.Cmder) bool {
+	_, is := cmd.(combine.Hurried)
+	return is
 }
 
 // ProcessPipelineHook sends several.
@@ -106,6 +125,9 @@ func (d *diverter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		ctx, timeout := combine.TakeTimeout(ctx)
+		if slices.ContainsFunc(cmds, isScript) {
+			timeout = d.orBudget(timeout)
+		}
 		if timeout <= 0 {
 			return next(ctx, cmds)
 		}

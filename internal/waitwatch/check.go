@@ -126,11 +126,6 @@ func (l *waitChecker) longOnes(list []seen, now time.Time) (long []longWait) {
 
 func (l *waitChecker) log() *slog.Logger { return l.watch.cfg.Log }
 
-// bounded is the context of a command. Close ends it.
-func (w *Watch) bounded() (context.Context, context.CancelFunc) {
-	return w.cfg.Within(w.cfg.Life, w.cfg.Budget())
-}
-
 // learnLabels reads the labels of the clients that block waits of this client, if this client has a label. The errors of
 // failed waits show them.
 func (l *waitChecker) learnLabels() {
@@ -157,7 +152,7 @@ func (l *waitChecker) learnLabels() {
 
 func (w *Watch) readLabels(clients []string) {
 	asked := make([]*redis.StringCmd, len(clients))
-	err := w.cfg.sendLabels(w.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) {
+	err := w.cfg.send(w.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) {
 		for i, client := range clients {
 			asked[i] = pipe.Get(ctx, keys.Label(client))
 		}

@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast/internal/deadlock"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
-	"github.com/holdfast-go/holdfast/internal/pipeline"
 	"github.com/holdfast-go/holdfast/internal/remote"
 )
 
@@ -101,10 +100,11 @@ func (l Lock) text() deadlock.Lock {
 }
 
 func (d *deadlocks) publish(l *waitChecker, s *deadlock.Published) {
-	ctx, cancel := l.watch.bounded()
-	defer cancel()
 	d.published = true
-	err := l.watch.cfg.Redis.Set(ctx, keys.Waits(s.Client), s.Text(), max(publishedFor*l.every, leastPublished)).Err()
+	cfg := &l.watch.cfg
+	err := cfg.sendOne(cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+		return pipe.Set(ctx, keys.Waits(s.Client), s.Text(), max(publishedFor*l.every, leastPublished))
+	})
 	if err != nil {
 		d.logOnce(l, err)
 		return
@@ -119,9 +119,9 @@ func (d *deadlocks) withdraw(l *waitChecker) {
 	}
 	d.published = false
 	cfg := &l.watch.cfg
-	ctx, cancel := context.WithTimeoutCause(context.Background(), cfg.Budget(), remote.ErrBudget)
-	defer cancel()
-	_ = cfg.Redis.Del(ctx, keys.Waits(cfg.Client)).Err() // the key expires by itself
+	_ = cfg.sendOne(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+		return pipe.Del(ctx, keys.Waits(cfg.Client))
+	}) // the key expires by itself
 }
 
 // logOnce logs once that Redis refuses.
@@ -162,13 +162,15 @@ func (l *waitChecker) read(clients []string) (list []*deadlock.Published, err er
 	if len(clients) == 0 {
 		return nil, nil
 	}
-	ctx, cancel := l.watch.bounded()
-	defer cancel()
-	pipe, cmds := l.watch.cfg.Redis.Pipeline(), make([]*redis.StringCmd, len(clients))
-	for i, client := range clients {
-		cmds[i] = pipe.Get(ctx, keys.Waits(client))
+	cmds := make([]*redis.StringCmd, len(clients))
+	err = l.watch.cfg.send(l.watch.cfg.Life, func(ctx context.Context, pipe redis.Pipeliner) {
+		for i, client := range clients {
+			cmds[i] = pipe.Get(ctx, keys.Waits(client))
+		}
+	})
+	if err != nil {
+		return nil, err
 	}
-	pipeline.Exec(ctx, pipe) // each command keeps its own error
 	for i, cmd := range cmds {
 		text, err := cmd.Result()
 		if errors.Is(err, redis.Nil) {

@@ -116,7 +116,7 @@ func (l *Label) write() {
 	if l.outlasts() {
 		life = context.Background() // Close does not end it, and waits
 	}
-	err := l.send(life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+	err := l.cfg.sendOne(life, func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
 		return pipe.Set(ctx, l.key, l.text, ttl)
 	})
 	denied := l.cfg.Default && lua.IsDenied(err)
@@ -227,22 +227,22 @@ func (l *Label) Close() {
 }
 
 func (l *Label) erase() {
-	_ = l.send(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
+	_ = l.cfg.sendOne(context.Background(), func(ctx context.Context, pipe redis.Pipeliner) redis.Cmder {
 		return pipe.Del(ctx, l.key)
 	}) // the key expires by itself
 }
 
-// labelWithin bounds a command about labels. Close waits for one that is under way: go-redis does not see that a
+// sentWithin bounds a command. Close waits for one that is under way: go-redis does not see that a
 // context ends while it waits for an answer.
-const labelWithin = time.Second
+const sentWithin = time.Second
 
-// sendLabels sends commands about labels, and returns the panic of a hook of go-redis as an error, which the client logs. They
+// send sends commands about labels and waits, and returns the panic of a hook of go-redis as an error, which the client logs. They
 // are in a pipeline, because only a pipeline does not wait for an answer for as long as go-redis would: for ever if
 // there is no ReadTimeout.
-func (c *Config) sendLabels(parent context.Context, commands func(context.Context, redis.Pipeliner)) (err error) {
+func (c *Config) send(parent context.Context, commands func(context.Context, redis.Pipeliner)) (err error) {
 	defer func() { c.NotePanic(err) }()
 	defer panics.Into(&err)
-	ctx, cancel := c.Within(parent, min(c.Budget(), labelWithin))
+	ctx, cancel := c.Within(parent, min(c.Budget(), sentWithin))
 	defer cancel()
 	pipe := c.Redis.Pipeline()
 	commands(ctx, pipe)
@@ -250,8 +250,9 @@ func (c *Config) sendLabels(parent context.Context, commands func(context.Contex
 	return nil
 }
 
-func (l *Label) send(parent context.Context, command func(context.Context, redis.Pipeliner) redis.Cmder) error {
+// sendOne is send for one command, and returns its error.
+func (c *Config) sendOne(parent context.Context, command func(context.Context, redis.Pipeliner) redis.Cmder) error {
 	var sent redis.Cmder
-	err := l.cfg.sendLabels(parent, func(ctx context.Context, pipe redis.Pipeliner) { sent = command(ctx, pipe) })
+	err := c.send(parent, func(ctx context.Context, pipe redis.Pipeliner) { sent = command(ctx, pipe) })
 	return cmp.Or(err, sent.Err())
 }

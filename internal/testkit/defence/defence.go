@@ -59,6 +59,8 @@ var (
 
 	Gone Switch // nothing is sent any more for a caller who has left
 
+	AnswerWithin Switch // a script without an answer ends with the retry budget, also without ReadTimeout
+
 	CannotListen Switch // a waiter that cannot listen asks
 
 	// Of waiters with places in a queue at the server.

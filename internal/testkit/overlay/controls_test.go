@@ -41,6 +41,7 @@ var controls = map[string]string{
 	"Panics":        "rlock.TestPanickingHookControl",
 	"Glance":        "internal/testkit/memory.TestContextLooksControl",
 	"Gone":          "integration_test/simulation.TestNothingIsSentForWhoHasLeft",
+	"AnswerWithin":  "rlock.TestRenewalsOutliveSilence",
 	"Noted":         "rlock.TestKindControls/sixty-four who leave at once are told of no outage",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
 	"Redial":        "rlock.TestKindControls/who leaves while go-redis dials again is told why",

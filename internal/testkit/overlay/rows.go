@@ -154,6 +154,8 @@ internal/remote/release.go
 	Together: ok && queues« && !OFF» && len(batches[i])
 internal/remote/server.go
 	Lanes: if s.Cluster == nil« || OFF» {\n\t\treturn nil
+internal/remote/timeouts.go
+	AnswerWithin: if own <= 0 && d.usual <= 0« && !OFF» {
 internal/remote/undo.go
 	Undo: func (s *Session) Undo(to *Server, l kind.Lock, id string, rest, lease time.Duration, mayArriveLate bool) {« if
 		OFF { return }»
