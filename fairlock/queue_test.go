@@ -269,7 +269,7 @@ func TestWaiterWithoutReadTimeout(t *testing.T) {
 		rdb := redistest.NewClient(t, proxy.Addr(), func(o *redis.Options) { o.ReadTimeout = -1 })
 		c := newClient(t, rdb, &holdfast.Options{RetryBudget: budget})
 		m := fairlock.New(c, "a")
-		unlock(t, lock(t, fairlock.New(c, "b"))) // it knows the server's clock
+		unlock(t, lock(t, fairlock.New(c, "b")))                            // it knows the server's clock
 		place := proxy.On(script(lua.FairAcquire), 2, faultproxy.HoldReply) // the first asks whether it is free
 		begun := time.Now()
 		_, err := m.Lock(t.Context(), holdfast.Wait(wait))
