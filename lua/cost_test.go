@@ -347,6 +347,42 @@ func (c *fairCost) mustCostLittle(what, state string, n int, run func() (calls, 
 	c.t.Logf("proof: fair costs: %s, %s of %d: %d calls, %d elements", what, state, n, calls, elements)
 }
 
+// TestLeaversDoNotStay: a long queue behind a head that stays is not longer than twice those who wait, these keep their
+// order, and each that leaves costs little on the average. Control: nothing is taken out of the middle.
+func TestLeaversDoNotStay(t *testing.T) {
+	const n = 6000
+	rdb := redistest.Start(t).Client(t, unhurried)
+	c := newFairCost(t, rdb)
+	leave := func(script string) (longest, elements int) {
+		ctx, stay := t.Context(), []string{}
+		require.NoError(t, rdb.FlushAll(ctx).Err())
+		rdb.HSet(ctx, "x", "holder:h1", 1)
+		fairCosts["live"](c, n)
+		for i := range n {
+			if i%8 == 0 {
+				stay = append(stay, of("live")(i))
+				continue
+			}
+			_, cost := costOf(t, rdb, "leave", script, c.keys, []any{of("live")(i), "PUBLISH", fairLong, fairLong})
+			elements += cost
+			if more := int(rdb.LLen(ctx, c.keys[2].(string)).Val()) - 2*(n-i+len(stay)); i > n/2 {
+				longest = max(longest, more)
+			}
+		}
+		require.Equal(t, rdb.LLen(ctx, c.keys[2].(string)).Val(), rdb.ZCard(ctx, c.keys[3].(string)).Val())
+		list := rdb.LRange(ctx, c.keys[2].(string), 0, -1).Val()
+		require.Equal(t, stay, slices.DeleteFunc(list, func(owner string) bool { return !slices.Contains(stay, owner) }))
+		return longest, elements / n
+	}
+	text := lua.FairRelease.Text()
+	longest, elements := leave(text)
+	t.Logf("proof: a leave costs %d elements on the average", elements)
+	require.LessOrEqual(t, longest, 1024)
+	require.LessOrEqual(t, elements, 200)
+	longest, _ = leave(strings.Replace(text, "    head()\n    compact()\n", "    head()\n", 1))
+	require.Greater(t, longest, 1024, "control")
+}
+
 // fairScripts are what is done with a queue of n. Each leaves it as it may.
 func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 	ctx, i := c.t.Context(), 0

@@ -167,15 +167,24 @@ func (h *Hub) whereNow(channel string) (r route, err error) {
 	}
 	ctx, cancel := context.WithTimeout(h.ctx, h.opts.Ping)
 	defer cancel()
-	_ = h.rdb.Process(ctx, lookPing{redis.NewStatusCmd(ctx, "ping")}) // the answer says nothing
+	_ = h.rdb.Process(ctx, lookPing{redis.NewStatusCmd(ctx, "ping"), h.opts.Ping}) // the answer says nothing
 	return h.home, nil
 }
 
 // lookPing is PING, sent once: the next look sends another.
-type lookPing struct{ *redis.StatusCmd }
+type lookPing struct {
+	*redis.StatusCmd
+	within time.Duration
+}
 
 // NoRetry is asked by go-redis.
 func (lookPing) NoRetry() bool { return true }
+
+// SetTimeout and TakeTimeout bound the wait for its answer where the client waits for ever, see package combine.
+func (lookPing) SetTimeout(time.Duration) {}
+
+// TakeTimeout is how long its answer is waited for.
+func (p lookPing) TakeTimeout() time.Duration { return p.within }
 
 // errReplica is why a channel is not subscribed at a node to which it was routed.
 var errReplica = errors.New("pubsub: the node is a replica by now")

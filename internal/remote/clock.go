@@ -174,3 +174,9 @@ type timeCmd struct{ *redis.TimeCmd }
 
 // NoRetry is called by go-redis.
 func (timeCmd) NoRetry() bool { return true }
+
+// SetTimeout and TakeTimeout have it bounded as scripts are, see timeouts.
+func (timeCmd) SetTimeout(time.Duration) {}
+
+// TakeTimeout is that of a command without a timeout of its own.
+func (timeCmd) TakeTimeout() time.Duration { return 0 }

@@ -34,8 +34,8 @@ const (
 // timeout. The user's client keeps that hook for good. If the user later adds another hook behind
 // it, that one comes first. Then there are no timeouts but those of the user's client.
 //
-// Where the user's client waits for ever, a script's answer is waited for no longer than the retry
-// budget. Otherwise a connection whose other end is gone would keep renewals and waiters for as long
+// Where the user's client waits for ever, an answer to this library is waited for no longer than the
+// retry budget. Otherwise a connection whose other end is gone would keep renewals and waiters for as long
 // as TCP does.
 type timeouts struct {
 	of     *redis.Client
@@ -105,7 +105,7 @@ func (d *diverter) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	}
 }
 
-// orBudget is the timeout for a script that may have one of its own. It is 0 if that is the user's.
+// orBudget is the timeout for a command of this library, which may have one of its own. 0 stands for the user's.
 func (d *diverter) orBudget(own time.Duration) time.Duration {
 	if own <= 0 && d.usual <= 0 {
 		return d.budget
@@ -113,7 +113,7 @@ func (d *diverter) orBudget(own time.Duration) time.Duration {
 	return own
 }
 
-func isScript(cmd redis.Cmder) bool {
+func isOurs(cmd redis.Cmder) bool {
 	_, is := cmd.(combine.Hurried)
 	return is
 }
@@ -125,7 +125,7 @@ func (d *diverter) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Pro
 	}
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		ctx, timeout := combine.TakeTimeout(ctx)
-		if slices.ContainsFunc(cmds, isScript) {
+		if slices.ContainsFunc(cmds, isOurs) {
 			timeout = d.orBudget(timeout)
 		}
 		if timeout <= 0 {

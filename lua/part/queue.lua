@@ -43,7 +43,7 @@
 -- Redisson does. It is never subtracted again, and deadlines grow with every enqueuing.)
 --
 -- Work: however long the queue is, a script reads a bounded number of places, or removes those that it reads for good. In longer queues
--- the rules are coarser: see grant, drop, enqueue.
+-- the rules are coarser: see grant, drop, enqueue. One script in as many as there are waiters reads all places: see compact.
 local call = redis.call
 local name, tokens, queue, deadlines, channel = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local foreignWait = 300000 -- ms: Redisson's default for a wait without a limit
@@ -113,8 +113,26 @@ local function head()
   end
 end
 
+-- compact takes out the entries of places that were given up, if they are more than half of the queue. So a long queue behind one head
+-- that stays is not longer than twice those who wait, and each that leaves costs a few elements on the average.
+local function compact()
+  local n = call('LLEN', queue)
+  local gone = call('ZCOUNT', deadlines, '(' .. past, '(' .. cancelled)
+  if 2 * gone <= n then return end
+  for from = 0, n - 1, look do
+    local stay, left = {}, {}
+    for _, owner in ipairs(call('LRANGE', queue, from, math.min(from + look, n) - 1)) do
+      local some = (ends(owner) or cancelled) < cancelled and left or stay
+      some[#some + 1] = owner
+    end
+    if stay[1] then call('RPUSH', queue, unpack(stay)) end
+    if left[1] then call('ZREM', deadlines, unpack(left)) end
+  end
+  call('LTRIM', queue, n, -1)
+end
+
 -- drop takes an owner out of the queue. Out of the middle of a long one it takes only the deadline: the entry goes when it is the
--- head. The deadline is one that has passed, and not none: Redisson waits for ever behind a head that has none.
+-- head, or when it is one of many. The deadline is one that has passed, and not none: Redisson waits for ever behind a head that has none.
 local function drop(owner)
   local deadline = ends(owner)
   call('ZREM', deadlines, owner)
@@ -126,6 +144,7 @@ local function drop(owner)
   else
     call('ZADD', deadlines, 1, owner)
     head()
+    compact()
   end
 end
 
