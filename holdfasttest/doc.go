@@ -18,7 +18,8 @@
 // The test is in control:
 //
 //   - [Server.Occupy] makes somebody else take a lock, and [Server.Lose] takes a lock away from its
-//     holder;
+//     holder. For a semaphore, and for a lock that is read, use [Server.OccupyWith]: after Occupy a
+//     semaphore reports that the key is not a semaphore;
 //   - [Server.Queue] makes callers wait in a known order;
 //   - [Server.Inject] loses or delays commands, before or after they took effect, or makes the
 //     server answer an error; [Server.Fail] is the short form;

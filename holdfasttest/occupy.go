@@ -44,8 +44,8 @@ func (s *Server) Occupy(name string, lease time.Duration) (release func()) {
 	})
 }
 
-// OccupyWith is Occupy for any lock. make makes the lock on the client of somebody else: permits of
-// a semaphore, or an rwlock that is read.
+// OccupyWith is Occupy for any lock. make makes the lock on the client of somebody else: a semaphore,
+// of which each call takes one permit, or the readers' side of an rwlock.
 //
 //	release := server.OccupyWith(0, func(c *holdfast.Client) holdfast.Locker { return semaphore.New(c, "slots", 3) })
 func (s *Server) OccupyWith(lease time.Duration, make func(c *holdfast.Client) holdfast.Locker) (release func()) {
