@@ -78,7 +78,7 @@ func (h *Handler) askEnd(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		p.Label = shown(who.Label, 200)
-		row := endPart{Kind: string(e.lock.Kind), Since: since(e.granted, time.Now(), false)}
+		row := endPart{Kind: kindName(e.lock.Kind), Since: since(e.granted, time.Now(), false)}
 		if part.token != 0 {
 			row.Token = strconv.FormatUint(part.token, 10)
 		}

@@ -18,8 +18,8 @@ const patience = 3 * time.Second
 type listPage struct {
 	frame
 	Match          string
-	Kind, Show     string
-	Kinds          []string
+	Show           string
+	Kinds          []choice
 	Sorts          []choice
 	Columns        []column
 	Rows           []row
@@ -51,7 +51,7 @@ type column struct{ Text, Class, Link, Sorted string }
 
 // sorts are in the order of the form.
 var sorts = []choice{
-	{defaultSort, "attention", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
+	{defaultSort, "needs attention first", false}, {"name", "name", false}, {"kind", "kind", false}, {"since", "held longest", false},
 	{"left", "ends soonest", false}, {"waiting", "most waited for", false}, {"grants", "granted most often", false},
 }
 
@@ -63,11 +63,11 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	shown, head := h.look(s, v, now, false)
 	p := listPage{
-		frame: h.frame(""), Match: visible(v.match), Kind: v.kind, Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
+		frame: h.frame(""), Match: visible(v.match), Show: v.show, Servers: len(h.names) > 0, Head: head, Here: v.link(), Events: strings.TrimSuffix("events?"+v.query(), "?"), Now: now.UnixMilli(),
 		Filtered: v.viewKey != viewKey{sort: defaultSort}, Wait: s.taken.IsZero() && len(s.down) == 0,
 	}
 	for _, k := range kinds {
-		p.Kinds = append(p.Kinds, string(k))
+		p.Kinds = append(p.Kinds, choice{string(k), kindName(k), string(k) == v.kind})
 	}
 	p.Sorts = slices.Clone(sorts)
 	for n := range p.Sorts {
@@ -82,7 +82,7 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request) {
 
 func (h *Handler) columns(v view) []column {
 	list := []column{
-		{"Name", "name", "name", ""}, {"Kind", "kind", "kind", ""}, {"Held by", "holder", "", ""}, {"Since", "time", "since", ""},
+		{"Name", "name", "name", ""}, {"Kind", "kind", "kind", ""}, {"Held by", "holder", "", ""}, {"Held for", "time", "since", ""},
 		{"Left", "time", "left", ""}, {"Waiting", "number", "waiting", ""}, {"Grants/s", "number", "grants", ""},
 		{"Token", "token", "", ""},
 	}
@@ -141,7 +141,7 @@ func (h *Handler) look(s *snapshot, v view, now time.Time, live bool) (rows []*e
 		hd.Count, hd.TooLong = "", true
 		hd.Empty = "This filter takes too long for so many names: use fewer of * ? [, or a part of a name, and reload the page."
 	case s.taken.IsZero() && len(s.down) > 0:
-		hd.Empty = "Nothing is known yet."
+		hd.Empty = "Nothing is known."
 	case s.taken.IsZero():
 		hd.Empty = "Redis is being asked."
 	case len(s.list) == 0:
@@ -172,7 +172,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 	switch age := now.Sub(s.taken); {
 	case s.taken.IsZero():
 	case hd.State == "down":
-		hd.Says = append(hd.Says, fmt.Sprintf("What you see is of %s.", clock(s.taken)))
+		hd.Says = append(hd.Says, whatYouSee(s.taken))
 	case s.next.Sub(s.taken) > 10*time.Second && age > 5*time.Second:
 		hd.State = "old"
 		hd.Says = append(hd.Says, fmt.Sprintf("List refreshes every %s, to spare Redis: last at %s. The locks shown are kept up to date.",
@@ -180,6 +180,9 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 	}
 	return hd
 }
+
+// whatYouSee says how old is what a page shows.
+func whatYouSee(seen time.Time) string { return fmt.Sprintf("What you see is of %s.", clock(seen)) }
 
 // aboutReplicas says what the page cannot tell of a replica.
 func (h *Handler) aboutReplicas() (says []string) {

@@ -58,7 +58,7 @@ func TestListOfAllKinds(t *testing.T) {
 	var a answer
 	eventually(t, "the waiter is in its place", func() bool {
 		a = get(t, page, "/")
-		return strings.Contains(a.body, `title="wait in the queue">1<`)
+		return strings.Contains(a.body, `title="waits in the queue">1<`)
 	})
 	require.Equal(t, http.StatusOK, a.StatusCode, log)
 	require.Equal(t, "stuck", rowsOf(a)[0], "what looks wrong is the first")
@@ -77,7 +77,7 @@ func TestListOfAllKinds(t *testing.T) {
 		"plain":   {one.ID(), "web-7, build 12", fmt.Sprint(h.Token()), "held for"},
 		"fair":    {"Waiting", two.ID()},
 		"rw":      {"<td role=\"cell\" data-label=\"to\">read</td>"},
-		"permits": {"5 in all, 3 free, 2 out"},
+		"permits": {"5 in all, 3 free, 2 out", ">Permits</th>", `data-label="permits">2<`},
 		"leader":  {"host-1"},
 		"gate":    {"to count", "<dd>3</dd>"},
 		"stuck":   {"the lock has no time to live"},
@@ -246,7 +246,7 @@ func TestRefused(t *testing.T) {
 		})
 		if says := strings.Contains(a.body, "Redis refuses"); says {
 			require.Contains(t, a.body, "docs/security.md", word)
-			require.Contains(t, a.body, "Nothing is known yet.", word)
+			require.Contains(t, a.body, "Nothing is known.", word)
 			require.NotContains(t, a.body, "No answer", word)
 			require.NotContains(t, a.body, "No locks that", word)
 			require.NotContains(t, a.body, "0 locks", word)

@@ -45,10 +45,11 @@ type lockPart struct {
 	Facts              []fact
 	Holders            []holderRow
 	Modes, Counts      bool // of holders: some have them
+	CountIs            string
 	Queue              []waiterRow
 	Waiting, Waiters   string
 	More               bool
-	Unknown            bool // nothing is known yet
+	Unknown            bool // nothing is known
 }
 
 type fact struct{ Name, Value string }
@@ -122,9 +123,10 @@ func (h *Handler) ask(ctx context.Context, name string) (locks map[int]*entry, d
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				down[at] = outage{since: time.Now(), err: err}
+				down[at] = h.poller.failed(at, err)
 				return
 			}
+			h.poller.succeeded(at)
 			locks[at] = h.poller.entry(at, l, nil)
 		})
 	}
@@ -172,6 +174,13 @@ func (h *Handler) body(name string, locks map[int]*entry, down map[int]outage, p
 		part := lockPart{Unknown: true}
 		if e := locks[at]; e != nil {
 			part = h.part(e, locks, permitted && !h.poller.replicas[at].Load(), now, live)
+			if _, is := down[at]; is {
+				text := whatYouSee(e.seen)
+				if len(h.names) > 0 {
+					text = h.names[at] + ": " + text
+				}
+				b.Head.Says = append(b.Head.Says, text)
+			}
 		}
 		if len(h.names) > 0 {
 			part.Server = h.names[at]
@@ -185,19 +194,20 @@ func (h *Handler) body(name string, locks map[int]*entry, down map[int]outage, p
 var about = map[inspect.Kind]string{
 	inspect.Nothing: "There is nothing at this name, nor was there within the last hour.",
 	inspect.Free:    "Nobody has it. Somebody had within the last hour.",
-	inspect.Plain:   "Of rlock, of fairlock without waiters, or a master's part of redlock; Redisson's too.",
+	inspect.Plain:   "An rlock, a fairlock that nobody waits for, or one master's part of a redlock. Redisson's look the same.",
 	inspect.Latch:   "Or somebody's counter: the two look the same.",
-	inspect.Foreign: "The key is no lock.",
+	inspect.Foreign: "Something else has this name.",
 }
 
 func (h *Handler) part(e *entry, locks map[int]*entry, permitted bool, now time.Time, live bool) lockPart {
 	l := &e.lock
-	p := lockPart{Kind: string(l.Kind), About: about[l.Kind], Since: since(e.granted, now, live), Left: e.until(now, live), Problems: l.Problems, More: l.More}
+	p := lockPart{Kind: kindName(l.Kind), CountIs: "times", About: about[l.Kind], Since: since(e.granted, now, live), Left: e.until(now, live), Problems: l.Problems, More: l.More}
 	if l.Token != 0 {
 		p.Token = strconv.FormatUint(l.Token, 10)
 	}
 	p.Waiting, p.Waiters = waiting(l)
 	if s := l.Permits; s != nil {
+		p.CountIs = "permits"
 		p.Facts = append(p.Facts, fact{"permits", fmt.Sprintf("%d in all, %d free, %d out", s.All, s.Free, s.Out)})
 	}
 	if l.Kind == inspect.Latch {

@@ -41,6 +41,8 @@ type poller struct {
 	wake     chan struct{}      // holds one if there is something new for the goroutine to know
 	rows     time.Time          // when rows may be asked for again
 	asking   map[int]time.Time  // since when masters owe an answer, those that do
+	failing  map[int]outage     // of masters that pages of single locks were asked for last, in vain
+	heard    map[int]time.Time  // when such a page last had an answer
 }
 
 // watcher is somebody whose page is live.
@@ -52,6 +54,7 @@ func newPoller(rdbs []redis.UniversalClient, masters []*inspect.Inspector, searc
 		searches: searches, alive: alive, die: die,
 		masters: masters, rdbs: rdbs, replicas: make([]atomic.Bool, len(masters)), opts: opts, snap: &snapshot{}, news: make(chan struct{}),
 		watchers: make(map[*watcher]struct{}), wake: make(chan struct{}, 1), asking: make(map[int]time.Time),
+		failing: make(map[int]outage), heard: make(map[int]time.Time),
 	}
 }
 
@@ -123,6 +126,38 @@ func (p *poller) owed() (since time.Time) {
 		}
 	}
 	return since
+}
+
+// failed is the outage that keeps a page of a single lock from an answer. It began with the first such page, or with
+// the list's outage if that has not ended since. The list has more time to learn the cause than such a page.
+func (p *poller) failed(at int, err error) outage {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	ours := errors.Is(err, errBusy) || errors.Is(err, context.Canceled) // and no fault of the master's
+	if p.snap.taken.After(p.failing[at].since) {
+		delete(p.failing, at)
+	}
+	o := p.failing[at].or(time.Now(), err)
+	if list, is := p.snap.down[at]; is && !list.stays() && list.since.After(p.heard[at]) {
+		if list.since.Before(o.since) {
+			o.since = list.since
+		}
+		if ours || errors.Is(err, context.DeadlineExceeded) {
+			o.err, ours = list.err, false
+		}
+	}
+	if !ours {
+		p.failing[at] = o
+	}
+	return o
+}
+
+// succeeded notes that a page of a single lock had an answer.
+func (p *poller) succeeded(at int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.failing, at)
+	p.heard[at] = time.Now()
 }
 
 // recent is what is known, and waits for a new list until ctx ends if the last one is so old that there

@@ -54,7 +54,7 @@ type row struct {
 func (h *Handler) row(e *entry, now time.Time, live bool) row {
 	l := &e.lock
 	r := row{
-		ID: e.id(), Name: shown(l.Name, inRow), Link: linkTo(l.Name), Kind: string(l.Kind), Since: since(e.granted, now, live),
+		ID: e.id(), Name: shown(l.Name, inRow), Link: linkTo(l.Name), Kind: kindName(l.Kind), Since: since(e.granted, now, live),
 		Left: e.until(now, live), Token: "–",
 	}
 	if r.Kind == "" {
@@ -108,13 +108,15 @@ func waiting(l *inspect.Lock) (number, words string) {
 	}
 	switch {
 	case l.Waiters > 0:
-		return strconv.Itoa(l.Waiters), "wait in the queue" + more
+		return strconv.Itoa(l.Waiters), either(l.Waiters, "waits", "wait") + " in the queue" + more
 	case l.Waiters == 0 && more == "":
 		return "0", "nobody waits"
-	case l.Waiters == 0 && l.Listening > 0:
-		return "~" + strconv.Itoa(l.Listening), "connections listen for a release" + more
 	case l.Listening > 0:
-		return "~" + strconv.Itoa(l.Listening), "connections listen for a release; waiters of this kind have no places" + more
+		words = either(l.Listening, "connection listens", "connections listen") + " for a release"
+		if l.Waiters != 0 {
+			words += "; this kind keeps no queue"
+		}
+		return "~" + strconv.Itoa(l.Listening), words + more
 	case l.Listening < 0, more != "":
 		return "?", "not known" + more
 	}

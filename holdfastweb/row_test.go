@@ -1,6 +1,9 @@
 package holdfastweb
 
 import (
+	"context"
+	"errors"
+	"io"
 	"testing"
 	"time"
 
@@ -20,17 +23,43 @@ func TestWaiting(t *testing.T) {
 	}{
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours}, "?", "not known" + hidden},
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: ours, Listening: 1}, "~1",
-			"connections listen for a release; waiters of this kind have no places" + hidden},
+			"connection listens for a release; this kind keeps no queue" + hidden},
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "0", "nobody listens for a release"},
 		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "0", "nobody listens for a release"},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours}, "?", "not known" + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "connections listen for a release" + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1}, "1", "wait in the queue" + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "connection listens for a release" + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1}, "1", "waits in the queue" + hidden},
+		{inspect.Lock{Kind: inspect.Fair, Holders: ours, Waiters: 2}, "2", "wait in the queue"},
+		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons, Listening: 2}, "~2",
+			"connections listen for a release; this kind keeps no queue"},
 		{inspect.Lock{Kind: inspect.Semaphore, Holders: ours}, "0", "nobody waits"},
 	} {
 		number, words := waiting(&c.lock)
 		require.Equal(t, []string{c.number, c.words}, []string{number, words}, "%+v", c.lock)
 	}
+}
+
+// TestFailed: pages of single locks say since when the list has had no answer, and why, or since when they have had none
+// themselves; not what was before their last answer.
+func TestFailed(t *testing.T) {
+	p := newPoller(nil, nil, nil, &Options{})
+	refused, long := errors.New("connection refused"), time.Now().Add(-time.Hour)
+	first := p.failed(0, context.DeadlineExceeded)
+	require.Equal(t, context.DeadlineExceeded, first.err)
+	p.snap = &snapshot{down: map[int]outage{0: {since: long, err: refused}}}
+	require.Equal(t, outage{since: long, err: refused}, p.failed(0, context.DeadlineExceeded))
+	require.Equal(t, refused, p.failed(0, errBusy).err)
+	require.Equal(t, outage{since: long, err: io.EOF}, p.failed(0, io.EOF))
+
+	p.succeeded(0)
+	again := p.failed(0, io.EOF)
+	require.True(t, again.since.After(first.since))
+	require.Equal(t, again, p.failed(0, io.EOF), "the time does not start anew")
+	require.Equal(t, errBusy, p.failed(1, errBusy).err)
+	require.NotContains(t, p.failing, 1, "other people's pages are no outage")
+
+	p.snap = &snapshot{taken: time.Now()}
+	require.True(t, p.failed(0, io.EOF).since.After(again.since), "the list had an answer meanwhile")
 }
 
 // TestGrantsOfLongAgo: a rate of looks that are too old is not shown. The control is the same rate, of looks just now.

@@ -215,7 +215,8 @@ func TestOutage(t *testing.T) {
 	srv.Pause()
 	v.hears("that it is silent", func(u update) bool { return strings.Contains(u.Head, "No answer from Redis since") })
 	one.hears("that it is silent", func(u update) bool {
-		return strings.Contains(u.Body, "No answer from Redis since") && strings.Contains(u.Body, "Held by")
+		return strings.Contains(u.Body, "No answer from Redis since") && strings.Contains(u.Body, "Held by") &&
+			strings.Contains(u.Body, "What you see is of")
 	})
 	srv.Resume()
 	well := func(u update) bool { return u.Head != "" && !strings.Contains(u.Head, "No answer") }
@@ -226,7 +227,11 @@ func TestOutage(t *testing.T) {
 	require.Equal(t, http.StatusOK, a.StatusCode)
 	require.Contains(t, a.body, "What you see is of")
 	require.Equal(t, []string{"a"}, rowsOf(a))
-	require.Equal(t, http.StatusServiceUnavailable, get(t, page, "/lock?name=a").StatusCode)
+	since := regexp.MustCompile(`No answer from Redis since \S+`)
+	lock := get(t, page, "/lock?name=a")
+	require.Equal(t, http.StatusServiceUnavailable, lock.StatusCode)
+	require.Equal(t, since.FindString(a.body), since.FindString(lock.body))
+	require.NotEmpty(t, since.FindString(lock.body))
 	srv.Restart()
 	v.hears("that it is back", well)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
@@ -61,11 +62,22 @@ func short(d time.Duration) string {
 	return fmt.Sprintf("%dd %dh", s/86400, s/3600%24)
 }
 
-func plural(n int, one, many string) string {
+func plural(n int, one, many string) string { return grouped(n) + " " + either(n, one, many) }
+
+// either is the word that goes with a number.
+func either(n int, one, many string) string {
 	if n == 1 {
-		return "1 " + one
+		return one
 	}
-	return grouped(n) + " " + many
+	return many
+}
+
+// kindName is what people read in place of a kind. Addresses have the kind itself.
+func kindName(k inspect.Kind) string {
+	if k == inspect.Foreign {
+		return "not a lock"
+	}
+	return string(k)
 }
 
 // grouped is a number with spaces between its thousands.
