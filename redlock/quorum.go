@@ -133,6 +133,9 @@ func (q *quorum) Silent(patience time.Duration) bool {
 	return speaking < q.need
 }
 
+// NoAnswer is [engine.Backend.NoAnswer].
+func (q *quorum) NoAnswer() error { return errs.WithCause(remote.ErrSilent, q.Unreached()) }
+
 // Unreached is [engine.Backend.Unreached].
 func (q *quorum) Unreached() error {
 	for _, v := range q.voters {

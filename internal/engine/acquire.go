@@ -132,7 +132,7 @@ func (a *Acquisition) queueUp() (p *queue.Ticket, at Place) {
 	if g.asked != a {
 		return nil, nil
 	}
-	if w := a.base.waiter(); w != nil && !a.once && w.Crowded() && a.prepare() == nil {
+	if w, queues := a.base.backend.(Waiter); queues && !a.once && w.Crowded() && a.prepare() == nil {
 		return nil, w.Join(a) // which shares what the others know
 	}
 	switch {
@@ -186,9 +186,11 @@ func (a *Acquisition) acquire(p *queue.Ticket, at Place) (h *Hold, err error) {
 	case err != nil:
 		err = a.waitError(err)
 	default:
-		if h = a.takeOverIdle(); h != nil {
-			a.how = event.FromKept
-			return h, nil
+		if a.base.Client.keeps.Load() {
+			if h = a.takeOverIdle(); h != nil {
+				a.how = event.FromKept
+				return h, nil
+			}
 		}
 		h, err = a.ask(at)
 		if err == nil {
@@ -225,17 +227,19 @@ func (a *Acquisition) ask(at Place) (*Hold, error) {
 		a.contended = true
 		return at.Take()
 	}
-	if cause := a.turns.yieldTurn(a.wait, b, nil); cause != nil {
-		return nil, a.waitError(cause)
+	if a.turns.others > 0 {
+		if cause := a.turns.yieldTurn(a.wait, b, nil); cause != nil {
+			return nil, a.waitError(cause)
+		}
 	}
 	if cause := a.prepare(); cause != nil {
 		return nil, a.waitError(cause)
 	}
-	if w := b.waiter(); w != nil {
+	if w, queues := b.backend.(Waiter); queues {
 		a.await(2)
 		return w.Wait(a)
 	}
-	h, denied, err := a.attemptOnce()
+	h, denied, err := a.attempt()
 	if h != nil || err != nil {
 		return h, err
 	}
@@ -318,4 +322,28 @@ func (a *Acquisition) sleep(sub Listening, timer *time.Timer) error {
 		return a.waitError(cause)
 	}
 	return nil
+}
+
+// await enters the acquisition among those that wait. It is called where the wait begins, which may be several
+// times. skip is how many frames there are up to Lock.lock.
+func (a *Acquisition) await(skip int) {
+	a.base.show(0)
+	a.base.Client.watch.Enter(&a.waited, a.grant, skip+1+above(a.base.Client))
+}
+
+// arrived notes, for some, where in the program a grant was asked for.
+func (a *Acquisition) arrived() {
+	g := a.grant
+	a.base.show(a.want.atLeast)
+	if g.asked == a && a.how == event.Asked {
+		a.base.Client.watch.NoteHolder(&a.waited, start.Add(g.granted), 1+above(a.base.Client))
+	}
+}
+
+// above is how many frames there are from Lock.lock up to the kind's method.
+func above(c *Client) int {
+	if c.observer != nil {
+		return 4 // lock, lockObserved, lock, Lock
+	}
+	return 2 // lock, Lock
 }

@@ -60,6 +60,9 @@ func (a *Acquisition) others() (tokens int, behind bool) {
 func (a *Acquisition) attempt() (h *Hold, again time.Duration, err error) {
 	for {
 		if h, again, err = a.attemptInTime(); !a.tooSlow(err) {
+			if h == nil && err == nil && a.once { // there will be no other attempt
+				err = a.waitError(nil)
+			}
 			return h, again, err
 		}
 		if cause := a.base.Over(a.wait); cause != nil {
@@ -119,15 +122,6 @@ func (a *Acquisition) refused(n Result) error {
 	return n.By.Mistake(a.base.Key.Name)
 }
 
-// attemptOnce is the first attempt, which is the only one of who asks once.
-func (a *Acquisition) attemptOnce() (*Hold, time.Duration, error) {
-	h, denied, err := a.attempt()
-	if h == nil && err == nil && a.once {
-		err = a.waitError(nil)
-	}
-	return h, denied, err
-}
-
 // conclude makes the grant live, or says why it will not be.
 func (a *Acquisition) conclude(n Result) (*Hold, error) {
 	g := a.grant
@@ -148,7 +142,9 @@ func (a *Acquisition) conclude(n Result) (*Hold, error) {
 		return nil, err
 	}
 	a.acquirer.Live(&g.serverLease.watch)
-	g.prepareKeeping()
+	if a.want.keep > 0 {
+		g.prepareKeeping()
+	}
 	return h, nil
 }
 

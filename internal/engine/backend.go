@@ -31,6 +31,9 @@ type Backend interface {
 	Silent(patience time.Duration) bool
 	// Unreached is why no connection to one of the servers was opened lately; nil if nothing is known of that.
 	Unreached() error
+	// NoAnswer says that the servers have not answered, and what is known of why. It claims that they are silent, so it is
+	// not for a caller who has asked them a moment ago.
+	NoAnswer() error
 	// Explain says what an error of Redis means for the lock's keys, and what to do.
 	Explain(error) error
 }

@@ -43,6 +43,7 @@ type Client struct {
 	tasks    task.Group       // operations that outlive their caller
 
 	attachments attachments
+	keeps       atomic.Bool            // a lock was taken with [Keep]
 	pingDenied  atomic.Pointer[string] // the owner of a Ping that lacked a permission, for the next one
 
 	ctx        context.Context // ends with ErrClosed when Close begins

@@ -85,6 +85,9 @@ func newGrant(o *owner, id string, a *Acquisition) *grant {
 	return g
 }
 
+// isAwaited reports whether somebody waits for the lock in this client.
+func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(&g.base.Key) > 0 }
+
 func (g *grant) isLive() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -10,9 +10,6 @@ import (
 	"github.com/holdfast-go/holdfast/lua"
 )
 
-// isAwaited reports whether somebody waits for the lock in this client.
-func (g *grant) isAwaited() bool { return g.base.Client.queue.Waiting(&g.base.Key) > 0 }
-
 // mayHandOff reports whether the lock may be handed on, and somebody waits for it in this client.
 func (g *grant) mayHandOff() bool { return g.mayStay() && g.isAwaited() }
 

@@ -51,9 +51,7 @@ var _ keeper = (*idleLease)(nil)
 
 // prepareKeeping has the calls heard from now on, if the new grant's lock may be kept.
 func (g *grant) prepareKeeping() {
-	if g.asked.want.keep == 0 {
-		return
-	}
+	g.base.Client.keeps.Store(true)
 	be, t := g.base.backend.(CallListener), g.serverLease
 	k := &idleLease{base: g.base, t: t, gone: make(chan struct{})}
 	k.calls = be.ListenForCalls(k)               // without the mutex: Look may be called before it returns

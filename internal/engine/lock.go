@@ -77,15 +77,6 @@ func (b *Lock) show(stays time.Duration) {
 	}
 }
 
-// noAnswer says that the servers have not answered, and what is known of why. It claims that they are silent, so it is not
-// for a caller who has asked them a moment ago.
-func (b *Lock) noAnswer() error {
-	if one, ok := b.backend.(interface{ NoAnswer() error }); ok {
-		return one.NoAnswer()
-	}
-	return errs.WithCause(remote.ErrSilent, b.backend.Unreached())
-}
-
 // Backend is where its entries live. It may be the part of another one.
 func (b *Lock) Backend() Backend { return b.backend }
 

@@ -63,7 +63,7 @@ func (s *oneServer) Silent(patience time.Duration) bool {
 // Unreached is [Backend.Unreached].
 func (s *oneServer) Unreached() error { return s.client.server.Unreached(s.protocol.Name()) }
 
-// NoAnswer says that the server has not answered, and which one it is.
+// NoAnswer is [Backend.NoAnswer]. It names the server.
 func (s *oneServer) NoAnswer() error { return s.client.server.NoAnswer(s.protocol.Name()) }
 
 // Explain is [Backend.Explain].
@@ -74,11 +74,6 @@ func (s *oneServer) Explain(err error) error {
 
 // Renewer is [Backend.Renewer].
 func (s *oneServer) Renewer() Renewer { return s.client }
-
-// detached sends an operation that its caller cannot cancel.
-func (s *oneServer) detached(ctx context.Context, budget remote.SharedBudget, op remote.Operation) remote.Outcome {
-	return s.client.session.Detached(ctx, s.client.server, op, budget)
-}
 
 // replicated is the server where replicas have to confirm what is written.
 func (s *oneServer) replicated(want remote.Replicas) *remote.Replicated {
@@ -159,9 +154,9 @@ func (f *serverEntry) renewal(lease time.Duration) lua.Call {
 func (f *serverEntry) KeepOrRelease(ctx context.Context, budget remote.SharedBudget, lease time.Duration, tokens int) remote.Outcome {
 	s := f.server
 	return f.TrackKeepOrRelease(func() remote.Outcome {
-		return f.believed(ctx, budget, s.detached(ctx, budget, func(bool) lua.Call {
+		return f.believed(ctx, budget, s.client.session.Detached(ctx, s.client.server, func(bool) lua.Call {
 			return s.hander.KeepOrRelease(f.id, lease, tokens, s.client.server.Publish)
-		}))
+		}, budget))
 	})
 }
 
@@ -179,7 +174,8 @@ func (f *serverEntry) believed(ctx context.Context, budget remote.SharedBudget, 
 
 // Release is [Entry.Release].
 func (f *serverEntry) Release(ctx context.Context, budget remote.SharedBudget, rest func() time.Duration) remote.Outcome {
-	o := f.overwritten(f.server.detached(ctx, budget, func(bool) lua.Call { return f.releaseCall(rest()) }))
+	c := f.server.client
+	o := f.overwritten(c.session.Detached(ctx, c.server, func(bool) lua.Call { return f.releaseCall(rest()) }, budget))
 	o = f.Released(f.believed(ctx, budget, o))
 	if o.Err == nil && o.Reply.Status == lua.Done { // else one of them may have been handed the lock since
 		f.takeServed()

@@ -9,9 +9,7 @@ import (
 	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
-	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
-	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Defaults of [Options], and the label that stands for none. Package holdfast shows the same values.
@@ -122,15 +120,6 @@ func checkLease(field string, d time.Duration) error {
 	}
 	if d > maxLease {
 		return errs.Invalid("%s is %v; a lease is at most %v, and 30s is a good choice", field, d, maxLease)
-	}
-	return nil
-}
-
-// checkReplicas looks at what only the whole of an acquisition shows.
-func checkReplicas(r remote.Replicas, lease time.Duration) error {
-	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
-		return errs.Invalid("timeout of Replicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
-			r.Timeout, lease, trust)
 	}
 	return nil
 }

@@ -25,14 +25,6 @@ type Waiter interface {
 	Wait(a *Acquisition) (*Hold, error)
 }
 
-// waiter is the backend, if it is a [Waiter]; else nil.
-func (b *Lock) waiter() Waiter {
-	if !b.traits.Queues {
-		return nil
-	}
-	return b.backend.(Waiter)
-}
-
 // Place is what an acquisition waits in that has joined.
 type Place interface {
 	// Stand waits until there is something to do. It is called near the top of the stack, which
@@ -71,7 +63,7 @@ func (a *Acquisition) Share(n *Note) { a.grant.share(n) }
 
 // Ask asks the server once, and for no place. Without a hold and an error the lock is another's.
 func (a *Acquisition) Ask() (*Hold, error) {
-	h, _, err := a.attemptOnce()
+	h, _, err := a.attempt()
 	return h, err
 }
 

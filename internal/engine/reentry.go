@@ -91,7 +91,7 @@ func (a *Acquisition) joinFailed(cause error) error {
 	}
 	why := errUnderWay
 	if a.silent() {
-		why = a.base.noAnswer()
+		why = a.base.backend.NoAnswer()
 	}
 	return errs.Outage(errs.WithCause(cause, why))
 }

@@ -65,7 +65,7 @@ func (a *Acquisition) waitError(cause error) error {
 		said = Refusal{} // it is over
 	default:
 		if failure == nil {
-			failure = a.base.noAnswer()
+			failure = a.base.backend.NoAnswer()
 		}
 		return errs.Outage(errs.WithCause(cause, failure))
 	}

@@ -29,13 +29,6 @@ func (g *grant) unlock(ctx context.Context, budget remote.SharedBudget, h *Hold)
 	if told {
 		defer func() { h.tellEnd(at, err) }() // also if a hook of go-redis ends the goroutine
 	}
-	at, err = g.unlockEnded(ctx, budget, h)
-	return err
-}
-
-// unlockEnded is unlock for a hold that has been marked as ended. at is when the lock was handed on, or about to be
-// released, by sinceStart; 0: neither was tried.
-func (g *grant) unlockEnded(ctx context.Context, budget remote.SharedBudget, h *Hold) (at time.Duration, err error) {
 	g.base.Client.tasks.Begin()
 	defer g.base.Client.tasks.End()
 	if !g.turn.tryTake() { // another operation of the same owner is under way
@@ -44,10 +37,11 @@ func (g *grant) unlockEnded(ctx context.Context, budget remote.SharedBudget, h *
 		defer cancel()
 		if err := g.turn.take(limit); err != nil {
 			g.base.Client.tasks.Go(func() { g.unlockLater(h) })
-			return 0, errs.Outage(errs.Both(errs.ErrUncertain, err))
+			return errs.Outage(errs.Both(errs.ErrUncertain, err))
 		}
 	}
-	return g.unlockInTurn(ctx, budget, h)
+	at, err = g.unlockInTurn(ctx, budget, h)
+	return err
 }
 
 // unlockBudget returns the one budget of all that an unlock does: the wait for the turn, the question who else wants
@@ -88,7 +82,7 @@ func (g *grant) unlockInTurn(ctx context.Context, budget remote.SharedBudget, h 
 
 // unlockInner sets the count of those that are left, and passes the turn on.
 func (g *grant) unlockInner(ctx context.Context, budget remote.SharedBudget, count int, lease time.Duration) error {
-	o := g.entry.Set(remote.Lasting(ctx), budget, count, lease, remote.Replicas{}, nil)
+	o := g.entry.Set(remote.Detach(ctx), budget, count, lease, remote.Replicas{}, nil)
 	switch {
 	case o.Err != nil && o.MayArriveLate:
 		g.base.Client.tasks.Go(g.resync)

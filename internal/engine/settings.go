@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/remote"
+	"github.com/holdfast-go/holdfast/watchdog"
 )
 
 // Option changes one acquisition.
@@ -222,4 +223,13 @@ func MasterTimeout(d time.Duration) Option {
 // TrustRestarts is what users know as redlock.TrustRestarts.
 func TrustRestarts() Option {
 	return func(c *Settings) { c.TrustRestarts = true; c.given |= givenTrustRestarts }
+}
+
+// checkReplicas looks at what only the whole of an acquisition shows.
+func checkReplicas(r remote.Replicas, lease time.Duration) error {
+	if trust := watchdog.Trust(lease); r.N > 0 && r.Timeout >= trust {
+		return errs.Invalid("timeout of Replicas is %v, and a lease of %v is trusted for %v; use a shorter timeout or a longer lease",
+			r.Timeout, lease, trust)
+	}
+	return nil
 }

@@ -4,37 +4,12 @@ import (
 	"slices"
 	"time"
 
-	"github.com/holdfast-go/holdfast/event"
 	"github.com/holdfast-go/holdfast/internal/waitwatch"
 )
 
 // What package waitwatch sees of a grant and of a client. It changes neither.
 
 var _ waitwatch.Grant = (*grant)(nil)
-
-// await enters the acquisition among those that wait. It is called where the wait begins, which may be several
-// times. skip is how many frames there are up to Lock.lock.
-func (a *Acquisition) await(skip int) {
-	a.base.show(0)
-	a.base.Client.watch.Enter(&a.waited, a.grant, skip+1+above(a.base.Client))
-}
-
-// arrived notes, for some, where in the program a grant was asked for.
-func (a *Acquisition) arrived() {
-	g := a.grant
-	a.base.show(a.want.atLeast)
-	if g.asked == a && a.how == event.Asked {
-		a.base.Client.watch.NoteHolder(&a.waited, start.Add(g.granted), 1+above(a.base.Client))
-	}
-}
-
-// above is how many frames there are from Lock.lock up to the kind's method.
-func above(c *Client) int {
-	if c.observer != nil {
-		return 4 // lock, lockObserved, lock, Lock
-	}
-	return 2 // lock, Lock
-}
 
 // Lock is [waitwatch.Grant.Lock].
 func (g *grant) Lock() waitwatch.Lock {

@@ -46,11 +46,6 @@ func (s *Session) Detached(ctx context.Context, at *Server, op Operation, budget
 	return s.Repeat(ctx, at, op, Retry{Budget: budget, Lasts: true}, nil)
 }
 
-// Lasting returns the context of an operation that its caller cannot cancel.
-func Lasting(ctx context.Context) context.Context {
-	return Detach(ctx)
-}
-
 // Detach returns a context that does not end with the one given.
 func Detach(ctx context.Context) context.Context {
 	if ctx.Done() == nil {

@@ -7,11 +7,13 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
@@ -79,6 +81,9 @@ func (f *frozen) wrong(s *subject, limit <-chan struct{}) error {
 	s.Logf("%s: %v", f.what, f.took.Round(time.Millisecond)) // for people: no verdict comes of it
 	if !errors.Is(err, holdfast.ErrUnavailable) {
 		return fmt.Errorf("%s: %w", f.what, err)
+	}
+	if strings.HasPrefix(f.what, "lock, ") && len(f.n) == 1 {
+		require.Contains(s, err.Error(), f.n[0].Addr(), "it says which server is silent")
 	}
 	return nil
 }

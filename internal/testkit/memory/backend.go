@@ -142,6 +142,9 @@ func (b *backend) Silent(time.Duration) bool { return false }
 // Unreached is [engine.Backend.Unreached].
 func (b *backend) Unreached() error { return nil }
 
+// NoAnswer is [engine.Backend.NoAnswer].
+func (b *backend) NoAnswer() error { return remote.ErrSilent }
+
 // Explain is [engine.Backend.Explain].
 func (b *backend) Explain(err error) error { return err }
 

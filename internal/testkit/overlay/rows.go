@@ -108,6 +108,7 @@ internal/engine/refusal.go
 	Outage: «if OFF { return errs.Both(errs.ErrNotAcquired, errs.WithCause(cause, failure)) }; »return
 		errs.Outage(errs.WithCause(cause, failure))
 internal/engine/release.go
+	Detach: «detached := remote.Detach(ctx); if OFF { detached = ctx }\n\t»o := g.entry.Set(«func(context.Context) context.Context { return detached }(»remote.Detach(ctx)«)», budget,
 	Unlocks: «if !OFF { »g.base.Client.tasks.Begin()\n\tdefer g.base.Client.tasks.End()« }»
 	Inner: return h.renewed })« && !OFF»\n\tg.renew =
 	RepeatedGone: o.Reply.Status == lua.Gone && «(»!o.MayArriveLate« || OFF)»:
@@ -144,8 +145,6 @@ internal/remote/attempts.go
 	Detach: l.Context, l.lasts = ctx, a.lasts« && !OFF»
 	Haste: haste = «!OFF && (»waits || !ends || callers.After(a.end)« )»
 	Resend: last || «OFF || »time
-internal/remote/call.go
-	Detach: func Lasting(ctx context.Context) context.Context {« if OFF { return ctx }»
 internal/remote/latency.go
 	Overdue: (l.oldest == nil ||« OFF ||»
 	Redial: if err == nil || «!OFF && »!errors
