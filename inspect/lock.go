@@ -62,6 +62,24 @@ func (l *Lock) Uncounted() bool {
 	return (l.Kind == Plain || l.Kind == ReadWrite) && slices.ContainsFunc(l.Holders, func(h Holder) bool { return !h.Redisson })
 }
 
+// Waiting returns how many wait, as far as Redis knows: who has a place. Where waiters have no places
+// it is how many connections listen for the release, and about is true. Of a read-write lock only those
+// that wait to write have places, and all that wait listen: if more listen than have places, the others
+// wait to read, and all are counted by their connections. Waiting returns -1 if nothing is known.
+func (l *Lock) Waiting() (n int, about bool) {
+	switch {
+	case l.Kind == ReadWrite && l.Listening > l.Waiters:
+		return l.Listening, true
+	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
+		return l.Waiters, false
+	case l.Listening > 0:
+		return l.Listening, true
+	case l.Listening < 0, l.Uncounted():
+		return -1, false
+	}
+	return 0, false
+}
+
 // Granted returns when the server granted the lock to its holder, by the server's clock. The token is
 // that time, as long as the clock did not go back. Granted returns the zero Time if the time is not
 // known: for readers, permits, and tokens that are ahead of the clock.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"strconv"
@@ -289,21 +288,7 @@ func (s *sheet) details(l *inspect.Lock) {
 const uncounted = "waiters inside the holder's process are not counted"
 
 func (s *sheet) waiters(l *inspect.Lock) {
-	text := ""
-	switch {
-	case l.Waiters < 0 && l.Listening > 0:
-		text = fmt.Sprintf("%s for a release; who that is, Redis does not know", plural(l.Listening, "listener"))
-	case l.Waiters < 0 && l.Listening < 0:
-		text = "not known: the server does not tell who listens"
-	case l.Waiters == 0 && l.Uncounted() && l.Listening > 0:
-		text = plural(l.Listening, "listener") + " for a release"
-	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
-		text = fmt.Sprint(l.Waiters)
-	}
-	if l.Uncounted() {
-		text = cmp.Or(text, "not known") + "; " + uncounted
-	}
-	if text != "" {
+	if text := waitingInWords(l); text != "" {
 		s.line("waiting", text)
 	}
 	for n, w := range l.Queue {
@@ -333,6 +318,32 @@ func (s *sheet) waiters(l *inspect.Lock) {
 	if l.More && len(l.Queue) > 0 {
 		s.line("", "and more")
 	}
+}
+
+// waitingInWords is how many wait, and who is not counted. Empty: nobody waits, and the kind has no places.
+func waitingInWords(l *inspect.Lock) string {
+	var parts []string
+	switch n, about := l.Waiting(); {
+	case about && l.Waiters > 0:
+		parts = append(parts, fmt.Sprintf("%s for a release, and %s", plural(n, "listener"), plural(l.Waiters, "place")))
+	case about:
+		parts = append(parts, plural(n, "listener")+" for a release")
+	case n < 0 && l.Waiters < 0 && l.Listening < 0:
+		parts = append(parts, "not known: the server does not tell who listens")
+	case n < 0:
+		parts = append(parts, "not known")
+	case l.Waiters >= 0:
+		parts = append(parts, strconv.Itoa(n))
+	}
+	if _, about := l.Waiting(); about && l.Kind == inspect.ReadWrite {
+		parts = append(parts, "readers that wait have no places")
+	} else if about && l.Waiters < 0 {
+		parts = append(parts, "who that is, Redis does not know")
+	}
+	if l.Uncounted() {
+		parts = append(parts, uncounted)
+	}
+	return strings.Join(parts, "; ")
 }
 
 func plural(n int, what string) string {

@@ -223,15 +223,14 @@ func rest(l *inspect.Lock) string {
 
 // waiting is how many wait: about so many, if all that is known is how many connections listen.
 func waiting(l *inspect.Lock) string {
-	switch {
-	case l.Waiters > 0, l.Waiters == 0 && !l.Uncounted():
-		return strconv.Itoa(l.Waiters)
-	case l.Listening > 0:
-		return "~" + strconv.Itoa(l.Listening)
-	case l.Listening < 0, l.Uncounted():
+	switch n, about := l.Waiting(); {
+	case n < 0:
 		return "?"
+	case about:
+		return "~" + strconv.Itoa(n)
+	default:
+		return strconv.Itoa(n)
 	}
-	return "0"
 }
 
 func tokenOf(l *inspect.Lock) string {

@@ -14,6 +14,7 @@ import (
 func TestWaiting(t *testing.T) {
 	ours, redissons := []inspect.Holder{{Owner: "ours"}}, []inspect.Holder{{Owner: "redisson's", Redisson: true}}
 	const hidden = "waiters inside the holder's process are not counted"
+	const readers = "readers that wait have no places"
 	for _, c := range []struct {
 		lock         inspect.Lock
 		column, line string
@@ -25,12 +26,17 @@ func TestWaiting(t *testing.T) {
 		{inspect.Lock{Kind: inspect.Plain, Waiters: -1, Holders: redissons}, "0", ""},
 		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "0", ""},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours}, "?", "not known; " + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "1 listener for a release; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "1 listener for a release; " + readers + "; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1, Listening: 4}, "~4", "4 listeners for a release, and 1 place; " + readers + "; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: 2}, "2", "2; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: -1}, "2", "2; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: redissons, Listening: 3}, "~3", "3 listeners for a release; " + readers},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: 1}, "2", "2; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: redissons}, "0", "0"},
 		{inspect.Lock{Kind: inspect.Fair, Holders: ours, Waiters: 3}, "3", "3"},
 		{inspect.Lock{Kind: inspect.Semaphore, Holders: ours}, "0", "0"},
 		{inspect.Lock{Kind: inspect.Latch, Waiters: -1, Count: 1}, "0", ""},
+		{inspect.Lock{Kind: inspect.Latch, Waiters: -1, Count: 1, Listening: 1}, "~1", "1 listener for a release; who that is, Redis does not know"},
 	} {
 		require.Equal(t, c.column, waiting(&c.lock), "%+v", c.lock)
 		var out strings.Builder

@@ -22,12 +22,10 @@ type Row struct {
 	Rate grantrate.Rate
 }
 
-// Waiting is how many wait: who has a place, or where there are none, how many connections listen.
+// Waiting is how many wait, as far as that is known.
 func (r *Row) Waiting() int {
-	if r.Lock.Waiters >= 0 {
-		return r.Lock.Waiters
-	}
-	return max(r.Lock.Listening, 0)
+	n, _ := r.Lock.Waiting()
+	return max(n, 0)
 }
 
 const (
