@@ -148,9 +148,9 @@ func (a address) unanswered(err error) string {
 	case a.tls() && hungUp(text):
 		return "if it asks for a certificate, give one that it knows the authority of, as --tls-cert and --tls-key"
 	case a.tls(): // Redis waits in silence for the rest of what it takes for a command
-		return "is it running, is --redis right, and does it speak TLS there?"
+		return "is it running, is --redis (or " + redisEnv + ") right, and does it speak TLS there?"
 	}
-	return "is it running, and is --redis right?"
+	return "is it running, and is --redis (or " + redisEnv + ") right?"
 }
 
 // hungUp reports whether the server closed the connection. In TLS 1.3 it judges our certificate when we hold the

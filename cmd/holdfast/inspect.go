@@ -11,6 +11,7 @@ import (
 
 	"github.com/holdfast-go/holdfast/cmd/holdfast/internal/words"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/printable"
 )
 
 const inspectLong = `Shows all that Redis has of a lock: its kind, its holders and what is left of their leases, its token, the waiters
@@ -122,11 +123,11 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 		}
 		switch {
 		case foreign != "":
-			return fail(exitHoldfast, "%s: %s", visible(c.name), foreign)
+			return fail(exitHoldfast, "%s: %s", printable.Quote(c.name), foreign)
 		case missed.first != nil:
 			return missed.end()
 		case nothing == len(each):
-			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; %s`, visible(c.name), otherName(c.name))
+			return fail(exitFree, `there is nothing at %s, nor was there within the last hour; %s`, printable.Quote(c.name), otherName(c.name))
 		}
 		return nil
 	})
@@ -229,36 +230,37 @@ func (s *sheet) holders(l *inspect.Lock) {
 		if n == 0 {
 			about = "held by"
 		}
-		who := visible(h.Owner)
-		if h.Label != "" {
-			who += " (" + visible(h.Label) + ")"
-		}
-		s.line(about, who)
-		var facts []string
-		switch {
-		case h.Mode != "":
-			facts = append(facts, string(h.Mode)+"s")
-		case l.Permits != nil:
-			facts = append(facts, plural(h.Count, "permit"))
-		}
-		if granted := l.Granted(); !granted.IsZero() {
-			facts = append(facts, "for "+short(l.At.Sub(granted)))
-		}
-		facts = append(facts, lease(h.Remaining))
-		if h.Count != 1 && l.Permits == nil {
-			facts = append(facts, fmt.Sprintf("%d times", h.Count))
-		}
-		if h.Redisson {
-			facts = append(facts, "a client of Redisson")
-		}
-		if h.Left {
-			facts = append(facts, "it has unlocked, and the lock stays taken (HoldAtLeast)")
-		}
-		s.line("", strings.Join(facts, ", "))
+		s.line(about, ownerAndLabel(h.Owner, h.Label))
+		s.line("", strings.Join(factsOf(l, h), ", "))
 	}
 	if l.More && len(l.Holders) > 0 && len(l.Holders) >= len(l.Queue) {
 		s.line("", "and more")
 	}
+}
+
+// factsOf are what is to be said of a holder behind its owner.
+func factsOf(l *inspect.Lock, h inspect.Holder) (facts []string) {
+	switch {
+	case h.Left && h.Remaining < 0:
+		return []string{"unlocked; stays taken (HoldAtLeast)"}
+	case h.Left:
+		return []string{"unlocked; stays taken for " + short(h.Remaining) + " (HoldAtLeast)"}
+	case h.Mode != "":
+		facts = append(facts, string(h.Mode)+"s")
+	case l.Permits != nil:
+		facts = append(facts, plural(h.Count, "permit"))
+	}
+	if granted := l.Granted(); !granted.IsZero() {
+		facts = append(facts, "for "+short(l.At.Sub(granted)))
+	}
+	facts = append(facts, lease(h.Remaining))
+	if h.Count != 1 && l.Permits == nil {
+		facts = append(facts, fmt.Sprintf("%d times", h.Count))
+	}
+	if h.Redisson {
+		facts = append(facts, "a client of Redisson")
+	}
+	return facts
 }
 
 func lease(left time.Duration) string {
@@ -305,7 +307,7 @@ func (s *sheet) waiters(l *inspect.Lock) {
 		case w.Listening == 0:
 			text += ", nobody listens there: dead, or out of reach"
 		default:
-			text += ", place counts for " + short(w.Remaining)
+			text += ", keeps its place for " + short(w.Remaining) + " unless renewed"
 		}
 		if w.Wants > 1 {
 			text += ", wants " + plural(w.Wants, "permit")

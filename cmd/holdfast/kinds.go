@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -62,6 +63,9 @@ var lockKinds = []*lockKind{
 	{severalKind, "several at once, all or none: --name and each --also", true, lockSeveral},
 }
 
+// otherNames are those by which "ls" and the packages call a kind.
+var otherNames = map[string]string{"fairlock": "fair"}
+
 // kindConfig is what the flags amount to that say which kind of lock it is.
 type kindConfig struct {
 	kindName string
@@ -107,7 +111,10 @@ func kindNames() string {
 
 // checkKind finds the kind, and what does not go with it.
 func (c *runConfig) checkKind(value bool) error {
-	at := slices.IndexFunc(lockKinds, func(k *lockKind) bool { return k.name == c.kindName })
+	if c.kindName == "rwlock" {
+		return fail(exitUsage, "--kind is %q, which has two sides; use rw-read or rw-write", c.kindName)
+	}
+	at := slices.IndexFunc(lockKinds, func(k *lockKind) bool { return k.name == cmp.Or(otherNames[c.kindName], c.kindName) })
 	if at < 0 {
 		return fail(exitUsage, "--kind is %q, which is not a kind; use one of %s", c.kindName, kindNames())
 	}

@@ -29,6 +29,7 @@ func TestRunKinds(t *testing.T) {
 	}{
 		"rlock":             {"--kind rlock", "--kind rlock", exitNotHeld},
 		"fair":              {"--kind fair", "--kind fair", exitNotHeld},
+		"another name":      {"--kind fairlock", "--kind fair", exitNotHeld},
 		"fair and not":      {"--kind fair", "", exitNotHeld},
 		"readers":           {"--kind rw-read", "--kind rw-read", 0},
 		"reader and writer": {"--kind rw-read", "--kind rw-write", exitNotHeld},

@@ -73,7 +73,7 @@ type problemDocument struct {
 
 func documentOf(l *inspect.Lock) lockDocument {
 	d := lockDocument{
-		Name: l.Name, Kind: l.Kind, Server: l.Server, At: l.At.UTC(), LeftMS: millis(l.Remaining), Waiters: known(l.Waiters),
+		Name: l.Name, Kind: l.Kind, Server: l.Server, At: l.At.UTC(), LeftMS: millis(remaining(l)), Waiters: known(l.Waiters),
 		Listening: known(l.Listening), Uncounted: l.Uncounted(), More: l.More,
 	}
 	d.Bytes = bytesOf(l.Name)

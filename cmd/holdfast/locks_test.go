@@ -84,7 +84,7 @@ func TestInspectOfALock(t *testing.T) {
 		code int
 		says string
 	}{
-		"data": {exitHoldfast, "choose another name"}, "nobody's": {exitFree, "holdfast ls"}, `"a\nb"`: {exitFree, `write it as $'a\012b'`},
+		"data": {exitHoldfast, `"data": the key is a hash`}, "nobody's": {exitFree, `there is nothing at "nobody's", nor`}, `"a\nb"`: {exitFree, `write it as $'a\012b'`},
 		`"quoted"`: {exitFree, "holdfast ls"}, "a}b": {exitUsage, "remove it"},
 	} {
 		code, stdout, stderr := ask(srv, "inspect", name)
@@ -110,7 +110,7 @@ func TestUnlock(t *testing.T) {
 		"--force orders:42 --token " + token:              {exitUsage, "--yes is missing"},
 		"--force orders:42 --token 7 --yes":               {exitStale, h.Owner()},
 		"--force orders:42 --owner " + someone + " --yes": {exitStale, h.Owner()},
-		"--force free --owner " + someone + " --yes":      {exitFree, "nobody has it"},
+		"--force free --owner " + someone + " --yes":      {exitFree, `"free" was not unlocked: nobody has it`},
 		"--force calls --owner " + h.Owner() + " --yes":   {exitStale, "holdfast inspect --redis redis://" + srv.Addr() + " calls"},
 	} {
 		code, stdout, stderr := ask(srv, append([]string{"unlock"}, strings.Fields(args)...)...)
@@ -134,6 +134,7 @@ func TestUnlock(t *testing.T) {
 	var asked bytes.Buffer
 	require.ErrorContains(t, c.ask(t.Context(), []inspector{i}, strings.NewReader("n\n"), &asked), "not confirmed")
 	require.Contains(t, asked.String(), "held by    "+someone)
+	require.Contains(t, asked.String(), "End the hold of "+someone+" on endless? ")
 	require.NotContains(t, asked.String(), "to end it", "it is what is asked")
 	_, stdout, _ = ask(srv, "unlock", "--force", "endless", "--owner", someone, "--yes")
 	require.Contains(t, stdout, "notices at its next renewal, if it is alive: when that is, Redis does not know.\n")
@@ -244,7 +245,7 @@ func TestTableFits(t *testing.T) {
 	require.Contains(t, out.String(), name)
 	table.width = 80
 	table.end(&end, &inspect.Query{})
-	require.Equal(t, "1 lock, 1 with a queue, 1 looks wrong: \"holdfast inspect NAME\" says why.\n", end.String())
+	require.Equal(t, "1 lock, 1 waited for, 1 looks wrong: \"holdfast inspect NAME\" says why.\n", end.String())
 	for says, q := range map[string]*inspect.Query{
 		"No locks held or waited for. \"holdfast ls --all\" shows those of the last hour,\n--redisson those of Redisson alone.\n": {},
 		"No locks waited for. \"holdfast ls\" shows those that are held.\n":                                                       {Contended: true},

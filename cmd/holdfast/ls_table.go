@@ -67,7 +67,7 @@ func (t *table) add(l *inspect.Lock) error {
 		}
 	}
 	t.locks++
-	if l.Waiters > 0 {
+	if n, _ := l.Waiting(); n > 0 {
 		t.waits++
 	}
 	note := notes(l)
@@ -129,7 +129,7 @@ func (t *table) end(stderr io.Writer, q *inspect.Query) {
 	if t.width == 0 && t.locks > 0 {
 		return
 	}
-	text := fmt.Sprintf("%s, %d with a queue.", plural(t.locks, "lock"), t.waits)
+	text := fmt.Sprintf("%s, %d waited for.", plural(t.locks, "lock"), t.waits)
 	switch {
 	case t.locks == 0:
 		text = noLocks(q.Match, q.Contended) + further(q)
@@ -138,7 +138,7 @@ func (t *table) end(stderr io.Writer, q *inspect.Query) {
 		if t.bad == 1 {
 			look = "looks"
 		}
-		text = fmt.Sprintf("%s, %d with a queue, %d %s wrong: \"holdfast inspect NAME\" says why.", plural(t.locks, "lock"), t.waits, t.bad, look)
+		text = fmt.Sprintf("%s, %d waited for, %d %s wrong: \"holdfast inspect NAME\" says why.", plural(t.locks, "lock"), t.waits, t.bad, look)
 	}
 	fmt.Fprintln(stderr, wrapped(text, t.width))
 }
@@ -207,18 +207,24 @@ func since(l *inspect.Lock) string {
 	return "-"
 }
 
+// rest is what is left of a lock, as the list shows it.
 func rest(l *inspect.Lock) string {
-	left := l.Remaining
-	if len(l.Holders) > 0 {
-		left = l.Holders[0].Remaining
-	}
 	switch {
 	case (l.Type == "none" || l.Type == "") && len(l.Holders) == 0: // there is no key, or none that may be seen
 		return "-"
-	case left < 0:
+	case remaining(l) < 0:
 		return "no end"
 	}
-	return short(left)
+	return short(remaining(l))
+}
+
+// remaining is what is left of the first holder's lease, or of the key if nobody has the lock. (The key of a semaphore
+// outlives its permits by far.)
+func remaining(l *inspect.Lock) time.Duration {
+	if len(l.Holders) > 0 {
+		return l.Holders[0].Remaining
+	}
+	return l.Remaining
 }
 
 // waiting is how many wait: about so many, if all that is known is how many connections listen.

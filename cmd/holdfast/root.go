@@ -25,7 +25,10 @@ func executed(args []string, stdout, stderr io.Writer) (code int, by syscall.Sig
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	err := root.Execute()
+	err := helpOfNone(root, args)
+	if err == nil {
+		err = root.Execute()
+	}
 	var s signalled
 	if errors.As(err, &s) {
 		by = s.sig

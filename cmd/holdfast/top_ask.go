@@ -90,7 +90,7 @@ func (m *topModel) wantEnd() {
 
 // put shows the question, if there is a hold to be ended.
 func (m *topModel) put(q *question) {
-	name := visible(q.key.Name)
+	name := printable.Quote(q.key.Name)
 	switch {
 	case q.err != nil:
 		m.note = "not asked: " + printable.Line(q.err.Error())
@@ -139,25 +139,33 @@ func endHold(ctx context.Context, pic *live.Picture, key live.Key, g inspect.Gra
 	e, err := pic.End(ctx, key, g)
 	switch {
 	case errors.Is(err, inspect.ErrStale), errors.Is(err, inspect.ErrFree):
-		return ended(fmt.Sprintf("%s was not unlocked, and nothing was changed: %s", visible(key.Name), printable.Line(err.Error())))
+		return ended(fmt.Sprintf("%s was not unlocked, and nothing was changed: %s", printable.Quote(key.Name), printable.Line(err.Error())))
 	case err != nil:
-		return ended(fmt.Sprintf("%s: %s", visible(key.Name), printable.Line(err.Error())))
+		return ended(fmt.Sprintf("%s: %s", printable.Quote(key.Name), printable.Line(err.Error())))
 	}
 	return ended(fmt.Sprintf("%s: the hold of %s was ended. %s", visible(key.Name), visible(e.Holder.Owner), notices(&e)))
 }
 
+// endOf is what is asked for: to end a hold of a lock.
+func endOf(l *inspect.Lock, h inspect.Holder) string {
+	text := fmt.Sprintf("End the hold of %s on %s", ownerAndLabel(h.Owner, h.Label), visible(l.Name))
+	if oneGrant(l) {
+		text += ", token " + tokenOf(l)
+	}
+	return text
+}
+
+// ownerAndLabel is who a client is.
+func ownerAndLabel(owner, label string) string {
+	if label == "" {
+		return visible(owner)
+	}
+	return visible(owner) + " (" + visible(label) + ")"
+}
+
 // lines are the question as it is shown.
 func (q *question) lines(width int) []string {
-	h := q.lock.Holders[q.holder]
-	who := visible(h.Owner)
-	if h.Label != "" {
-		who += " (" + visible(h.Label) + ")"
-	}
-	text := fmt.Sprintf("End the hold of %s on %s", who, visible(q.key.Name))
-	if oneGrant(q.lock) {
-		text += ", token " + tokenOf(q.lock)
-	}
-	lines := wrap(text+"?", width)
+	lines := wrap(endOf(q.lock, q.lock.Holders[q.holder])+"?", width)
 	if n := len(q.lock.Holders); n > 1 {
 		lines = append(lines, wrap(fmt.Sprintf("It is holder %d of %d; the arrows choose another. The others keep what they have.", q.holder+1, n), width)...)
 	}

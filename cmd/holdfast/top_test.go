@@ -242,11 +242,11 @@ func TestTopEndsNoOther(t *testing.T) {
 	w.press("x").shows("End the hold of " + holds["idle"].Owner())
 	require.NoError(t, holds["idle"].Unlock(t.Context()))
 	next := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "idle"))
-	w.press("y").shows("idle was not unlocked, and nothing was changed: somebody else has it")
+	w.press("y").shows(`"idle" was not unlocked, and nothing was changed: somebody else has it`)
 	require.Equal(t, map[string]string{next.Owner(): "1"}, srv.Client(t).HGetAll(t.Context(), "idle").Val())
 	require.NoError(t, next.Unlock(t.Context()))
 	w.press("o", "/", "idle", "enter").shows("▸ idle")
-	w.press("x").shows("idle: nobody has it")
+	w.press("x").shows(`"idle": nobody has it`)
 }
 
 // TestTopReadOnly: no key ends a hold, and none is offered.

@@ -247,7 +247,7 @@ func (m *topModel) help() []string {
 		"  x         end a hold: shows the owner and the token, and asks",
 		"  space     ask the servers nothing, or go on          q ctrl+c   quit",
 		m.paint(bold, "Columns"),
-		"  HELD      since the grant, by its token; unlocked: and stays taken until LEFT is over",
+		"  HELD      since the grant. unlocked: stays taken until LEFT is over",
 		"  LEFT      of the lease; of a latch until it opens by itself",
 		"  WAIT      places in the queue; ~2: connections that listen; ?: not known",
 		"  GRANTS    a second, at least; ~ is a guess, where they come faster than looks",

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -162,6 +163,7 @@ func (c *unlockConfig) everywhere(ctx context.Context, each []inspector, stdout,
 // ask shows the lock, and asks whether it is meant.
 func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, stderr io.Writer) error {
 	missed := c.missed(stderr, len(each))
+	meant := fmt.Sprintf("End the hold of %s on %s", c.whom(), visible(c.name))
 	for _, i := range each {
 		l, err := i.Lock(ctx, c.name)
 		if err != nil && len(each) == 1 {
@@ -180,9 +182,26 @@ func (c *unlockConfig) ask(ctx context.Context, each []inspector, in io.Reader, 
 		if err := s.print(&l, len(each) > 1); err != nil {
 			return failure{exitHoldfast, err}
 		}
+		if h := slices.IndexFunc(l.Holders, c.means(&l)); h >= 0 {
+			meant = endOf(&l, l.Holders[h])
+		}
 	}
-	question := fmt.Sprintf("End the hold of %s on %s? A holder that is alive works on for a while. (y/N) ", c.whom(), visible(c.name))
-	fmt.Fprint(stderr, wrapped(question, terminalWidth(stderr)))
+	fmt.Fprint(stderr, wrapped(meant+"? A holder that is alive works on for a while. (y/N) ", terminalWidth(stderr)))
+	return c.answered(ctx, in, stderr)
+}
+
+// means reports whether a holder is the one whose hold is to end. If it is not, nothing will end.
+func (c *unlockConfig) means(l *inspect.Lock) func(inspect.Holder) bool {
+	return func(h inspect.Holder) bool {
+		if c.grant.Token != 0 && (c.grant.Token != l.Token || !oneGrant(l)) {
+			return false
+		}
+		return c.grant.Owner == "" || c.grant.Owner == h.Owner
+	}
+}
+
+// answered waits for the answer.
+func (c *unlockConfig) answered(ctx context.Context, in io.Reader, stderr io.Writer) error {
 	answers := make(chan string, 1)
 	go func() { // ends with the process, if nobody answers
 		line, _ := bufio.NewReader(in).ReadString('\n')
@@ -209,7 +228,7 @@ func (c *unlockConfig) whom() string {
 
 // refused is why nothing was done.
 func (c *unlockConfig) refused(ctx context.Context, err error) error {
-	name := visible(c.name)
+	name := printable.Quote(c.name)
 	switch {
 	case errors.Is(err, inspect.ErrStale):
 		return fail(exitStale, `%s was not unlocked: %w; look at it again by "%s"`, name, err, c.inspecting())

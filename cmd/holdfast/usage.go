@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,10 +16,28 @@ func onlyCommands(root *cobra.Command, args []string) error {
 	if err := noAddress(args...); err != nil || len(args) == 0 {
 		return err
 	}
+	if slices.Contains([]string{"page", "serve", "web"}, args[0]) {
+		return fail(exitUsage, "unknown command %q; did you mean ui?", args[0])
+	}
 	if meant := root.SuggestionsFor(args[0]); len(args) == 1 && len(meant) > 0 {
 		return fail(exitUsage, "unknown command %q; did you mean %s?", args[0], strings.Join(meant, " or "))
 	}
 	return fail(exitUsage, `unknown command %q; "holdfast --help" lists the commands`, strings.Join(args, " "))
+}
+
+// helpOfNone is the error of a line that asks for the help of a command that there is not. The parser would show the help
+// of all commands, as if that was meant.
+func helpOfNone(root *cobra.Command, args []string) error {
+	isHelp := func(arg string) bool { return arg == "--help" || arg == "-h" }
+	cmd, rest, err := root.Find(args)
+	if err != nil || cmd != root || !slices.ContainsFunc(rest, isHelp) {
+		return nil
+	}
+	words := slices.DeleteFunc(slices.Clone(rest), func(arg string) bool { return strings.HasPrefix(arg, "-") })
+	if len(words) == 0 || strings.HasPrefix(words[0], "__") { // what a shell asks that completes
+		return nil
+	}
+	return onlyCommands(root, words)
 }
 
 // newHelp replaces the command that cobra adds by itself, which ends with 0 if there is no such command.
