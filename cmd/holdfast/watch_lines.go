@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -36,6 +35,9 @@ type event struct {
 
 // unknownName is the note of a name that is free and has no trace of a lock.
 const unknownName = "nothing is known of this name: there is no lock, nor was there within the last hour"
+
+// unlockedNote is the note of an owner that has unlocked a lock that stays taken.
+const unlockedNote = "unlocked; stays taken (HoldAtLeast)"
 
 // between is what happened from one look to the next. Before the first one there was nil.
 func between(before, now *sight) (events []event) {
@@ -78,6 +80,8 @@ func between(before, now *sight) (events []event) {
 		switch old, had := was[h.Owner]; {
 		case !had:
 			events = append(events, now.of("granted", h))
+		case now.unlocked[h.Owner] && !before.unlocked[h.Owner]:
+			events = append(events, now.of("unlocked", h))
 		case old.Count != h.Count:
 			events = append(events, now.of("entered", h))
 		case now.token > before.token && len(now.holders) == 1 && now.kind != "rwlock":
@@ -95,7 +99,9 @@ func (s *sight) without(what, owner string) event {
 	e := event{Time: s.at, Event: what, Kind: s.kind, Owner: owner}
 	switch {
 	case s.waiters > 0 && s.listen:
-		e.Listening = &s.waiters
+		if e.Listening = &s.waiters; s.places > 0 {
+			e.Waiters = &s.places
+		}
 	case s.waiters >= 0:
 		e.Waiters = &s.waiters
 	}
@@ -110,6 +116,9 @@ func (s *sight) of(what string, h holdfast.Holder) event {
 	if h.Owner != "" {
 		left := h.Remaining.Milliseconds()
 		e.Count, e.LeaseMS, e.Leader = &h.Count, &left, s.leader
+	}
+	if s.unlocked[h.Owner] {
+		e.Note = unlockedNote
 	}
 	return e
 }
@@ -148,11 +157,11 @@ func lines(out io.Writer) func(event) error {
 		if short && e.Label != "" {
 			owner = middleCut(visible(e.Label), owners)
 		}
-		wait := number(e.Waiters)
+		wait := "?"
 		if e.Listening != nil {
 			wait = "~" + number(e.Listening)
-		} else if e.Waiters == nil && slices.Contains(waited, e.Kind) {
-			wait = "?"
+		} else if e.Waiters != nil {
+			wait = number(e.Waiters)
 		}
 		line := fmt.Sprintf("%s  %s  %-*s  %-16s  %5s  %6s  %4s", e.Time.Format("15:04:05.000"),
 			s.paint(eventColours[e.Event], fmt.Sprintf("%-9s", e.Event)), owners, cmp.Or(owner, "-"), cmp.Or(e.Token, "-"),
@@ -171,11 +180,8 @@ func lines(out io.Writer) func(event) error {
 	}
 }
 
-// waited are the kinds of which some waiters are known: a question mark says that it is not known whether there are any.
-var waited = []string{"rlock", "redlock", "rwlock", "semaphore"}
-
 var eventColours = map[string]string{
-	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim,
+	"held": green, "granted": green, "released": dim, "free": dim, "missed": yellow, "handed on": dim, "entered": dim, "unlocked": dim,
 	"counted": green,
 }
 

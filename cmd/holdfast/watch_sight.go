@@ -14,6 +14,7 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
+	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -32,8 +33,11 @@ type sight struct {
 	token   uint64            // 0: none known
 	waiters int               // -1: not known
 	listen  bool              // they are connections that listen, because waiters have no places
+	places  int               // of those: who has a place
 	left    int               // of a latch: what is to be counted
 	leader  string            // of an election: what the leader says of itself
+
+	unlocked map[string]bool // owners that have unlocked a lock that stays taken
 }
 
 // An owner in Redis, ours or Redisson's. The letter is another one if the client keeps the lock, or serves calls.
@@ -51,8 +55,46 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		}
 		s := w.seen("redlock", state.State)
 		s.listen = true
-		return s, nil
+		return s.honest(), nil
 	}
+	s, err := w.lookAtKind(ctx)
+	if err == nil {
+		w.complete(ctx, s)
+	}
+	return s, err
+}
+
+// complete adds what the states of the kinds do not tell: how many wait, as "ls" counts them, and who has unlocked. Who may
+// not run the script for that sees less.
+func (w *watcher) complete(ctx context.Context, s *sight) {
+	if w.blind {
+		return
+	}
+	if w.inspector == nil {
+		w.inspector, _ = inspect.New(w.rdbs[0], nil) // of a client that there is
+	}
+	l, err := w.inspector.Lock(ctx, w.name)
+	if err != nil { // an outage is noticed by the next look
+		w.blind = lua.IsDenied(err)
+		return
+	}
+	if w.replica {
+		l = l.AtReplica()
+	}
+	if w.counted && l.Listening > 0 {
+		l.Listening--
+	}
+	s.waiters, s.listen = l.Waiting()
+	s.places = max(l.Waiters, 0)
+	for _, h := range l.Holders {
+		if h.Left {
+			s.unlocked = map[string]bool{h.Owner: true}
+		}
+	}
+}
+
+// lookAtKind asks as that kind does which the key looks like.
+func (w *watcher) lookAtKind(ctx context.Context) (*sight, error) {
 	kind, err := w.kindOf(ctx)
 	if err != nil {
 		return nil, err
@@ -88,7 +130,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	// The look at a fair lock serves the plain one too, whose hash is the same and whose queue is empty.
 	state, err := fairlock.New(c, w.name).State(ctx)
 	if kind == "" && (state.Owner != "" || lua.IsError(err, "WRONGTYPE")) { // it was made between two commands, and has a kind now
-		return w.look(ctx)
+		return w.lookAtKind(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -96,11 +138,7 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 	if state.Owner != "" && !ownerForm.MatchString(state.Owner) {
 		return nil, w.foreign("a hash with the field " + printable.Quote(state.Owner))
 	}
-	s := w.seen(w.kind, state)
-	if s.waiters == 0 {
-		s.waiters, s.listen = w.listeners(ctx), true
-	}
-	return s.honest(), nil
+	return w.seen(w.kind, state).honest(), nil
 }
 
 func (w *watcher) seen(kind string, state holdfast.State) *sight {
@@ -164,30 +202,6 @@ func (w *watcher) kindOf(ctx context.Context) (string, error) {
 
 func (w *watcher) foreign(what string) error {
 	return fail(exitHoldfast, "%s is %s, not a lock; give the name of a lock, which is its key in Redis", printable.Quote(w.name), what)
-}
-
-// listeners counts the clients that wait for a release, but for this one. -1: the server does not tell.
-func (w *watcher) listeners(ctx context.Context) int {
-	if w.replica {
-		return -1
-	}
-	channel := keys.For(w.name).Channel
-	count := w.rdbs[0].PubSubNumSub
-	if many, ok := w.rdbs[0].(*redis.ClusterClient); ok {
-		node, err := many.MasterForKey(ctx, channel)
-		if err != nil {
-			return -1
-		}
-		count = node.PubSubShardNumSub
-	}
-	n, err := count(ctx, channel).Result()
-	if err != nil {
-		return -1
-	}
-	if w.counted {
-		n[channel]--
-	}
-	return int(max(n[channel], 0))
 }
 
 // listen subscribes to all that is announced of a lock by this name, of whatever kind. Without the

@@ -102,6 +102,46 @@ func TestWatchLabel(t *testing.T) {
 	p.interrupted(t, syscall.SIGTERM)
 }
 
+// TestWatchWaits: WAIT is what "ls" shows, of kinds whose waiters have no places, too; and a lock that stays taken is marked.
+func TestWatchWaits(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	c, other, third := kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil), kindtest.NewClient(t, srv.Client(t), nil)
+	kindtest.Lock(t, rwlock.New(c, "rw"))
+	kindtest.Begin(t.Context(), t, rwlock.New(other, "rw").RLocker().Lock)
+	require.NoError(t, kindtest.Err(latch.New(c, "latch").Set(t.Context(), 2)))
+	kindtest.Begin(t.Context(), t, func(ctx context.Context, _ ...holdfast.Option) (*holdfast.Hold, error) {
+		return nil, latch.New(other, "latch").Wait(ctx)
+	})
+	sight := func(name string) *sight {
+		w := &watcher{watchConfig: watchConfig{name: name}, rdbs: []redis.UniversalClient{rdb}, clients: []*holdfast.Client{c}}
+		s, err := w.look(t.Context())
+		require.NoError(t, err)
+		return s
+	}
+	shown := func(name, wait string) {
+		t.Helper()
+		eventually(t, func() bool {
+			var out strings.Builder
+			require.NoError(t, lines(&out)(sight(name).without("held", "")))
+			_, list, _ := ask(srv, "ls", name)
+			return strings.HasSuffix(strings.TrimSpace(out.String()), " "+wait) && strings.Contains(list, " "+wait+" ")
+		}, name+" has "+wait)
+	}
+	shown("rw", "~1")
+	shown("latch", "~1")
+	kindtest.Begin(t.Context(), t, rwlock.New(third, "rw").Lock)
+	shown("rw", "~2")
+
+	done := kindtest.Lock(t, rlock.New(c, "done"), holdfast.HoldAtLeast(time.Hour))
+	before := sight("done")
+	require.NoError(t, done.Unlock(t.Context()))
+	events := between(before, sight("done"))
+	require.Len(t, events, 1)
+	require.Equal(t, []string{"unlocked", done.Owner(), unlockedNote}, []string{events[0].Event, events[0].Owner, events[0].Note})
+}
+
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.
 func TestWatchKinds(t *testing.T) {
 	t.Parallel()
@@ -301,6 +341,9 @@ func TestBetween(t *testing.T) {
 		return &sight{kind: kind, token: token, holders: holders, waiters: 2}
 	}
 	latch := func(left int) *sight { return &sight{kind: "latch", left: left, waiters: -1} }
+	left := at("rlock", 7, holder("a", 1))
+	left.unlocked = map[string]bool{"a": true}
+	require.Equal(t, unlockedNote, between(nil, left)[0].Note)
 	for what, c := range map[string]struct {
 		before, now *sight
 		want        string
@@ -313,6 +356,9 @@ func TestBetween(t *testing.T) {
 		"from one to other": {at("rlock", 7, holder("b", 1)), at("rlock", 8, holder("a", 1)), "released b, granted a"},
 		"entered":           {at("rlock", 7, holder("a", 1)), at("rlock", 7, holder("a", 2)), "entered a"},
 		"handed on":         {at("rlock", 7, holder("a", 1)), at("rlock", 9, holder("a", 1)), "handed on a"},
+		"unlocked":          {at("rlock", 7, holder("a", 1)), left, "unlocked a"},
+		"still unlocked":    {left, left, ""},
+		"unlocked at first": {nil, left, "held a"},
 		"renewed":           {at("rlock", 7, holder("a", 1)), at("rlock", 7, holder("a", 1)), ""},
 		"missed":            {at("rlock", 7), at("rlock", 9), "missed"},
 		"still free":        {at("rlock", 7), at("rlock", 7), ""},
@@ -372,6 +418,6 @@ func TestLines(t *testing.T) {
 	has(t, got[1], `a\x1b[31m\nxxx`, "…")
 	require.Contains(t, got[2], " 180m ")
 	require.Contains(t, got[3], " none ")
-	require.Equal(t, []string{"free", "-", "-", "-", "-", "-"}, strings.Fields(got[4])[1:])
+	require.Equal(t, []string{"free", "-", "-", "-", "-", "?"}, strings.Fields(got[4])[1:])
 	require.NotContains(t, out.String(), "\x1b")
 }
