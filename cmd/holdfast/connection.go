@@ -89,6 +89,15 @@ func closeAll(clients []redis.UniversalClient) {
 // String is for messages.
 func (c *connection) String() string { return shownAddresses(c.addresses) }
 
+// at is the connection of one of the servers.
+func (c *connection) at(n int) *connection {
+	one := *c
+	if n < len(c.addresses) {
+		one.addresses = c.addresses[n : n+1]
+	}
+	return &one
+}
+
 // flags are what another command needs to reach the same servers from the same shell: empty where the
 // environment or the default says it. An address with a secret is URL.
 func (c *connection) flags() string {
@@ -147,7 +156,7 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 				answers <- nil
 				return
 			}
-			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, printable.Error(err), at.unanswered(err))
+			answers <- fail(exitNoServer, "no answer from Redis at %s: %w; %s", at, withoutAddress(at, printable.Error(err)), at.unanswered(err))
 		}()
 	}
 	var silent []error

@@ -4,6 +4,9 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"net"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -52,7 +55,30 @@ func (c *connection) explain(err error) error {
 	case errors.As(err, &reply), errors.As(err, &lock): // the library tells an outage from the rest
 		return failure{exitHoldfast, err}
 	}
-	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, err, c.first().unanswered(err))
+	return fail(exitNoServer, "no answer from Redis at %s: %w; %s", c, withoutAddress(c, err), c.first().unanswered(err))
+}
+
+// networkCause is what the network said; empty: it is not known.
+func networkCause(err error) string {
+	var failed *net.OpError
+	var call *os.SyscallError
+	switch {
+	case !errors.As(err, &failed):
+		return ""
+	case errors.As(failed.Err, &call):
+		return call.Err.Error()
+	}
+	return failed.Err.Error()
+}
+
+// withoutAddress is an error without the address of its server, if that was said before it.
+func withoutAddress(said fmt.Stringer, err error) error {
+	var failed *net.OpError
+	if !errors.As(err, &failed) || failed.Addr == nil || !strings.Contains(said.String(), failed.Addr.String()) {
+		return err
+	}
+	where := strings.TrimSuffix(failed.Error(), failed.Err.Error())
+	return flagged{err, strings.Replace(err.Error(), where, "", 1)}
 }
 
 // first is the address that advice is for: of the masters of a quorum, the others are like it.

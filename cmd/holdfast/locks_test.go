@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"strconv"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/charmbracelet/x/ansi"
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
@@ -234,6 +236,25 @@ func TestTableFits(t *testing.T) {
 			require.LessOrEqual(t, utf8.RuneCountInString(strings.TrimSuffix(line, "\n")), width, line)
 		}
 		require.Equal(t, width >= 140, strings.Contains(out.String(), owner))
+	}
+	for _, width := range []int{80, 100, 139, 140, 160, 250} { // columns never shift
+		var out bytes.Buffer
+		table := sizedTable(&out, width, true)
+		for n, label := range []string{"a", strings.Repeat("deploy@web-1", 5) + "x"} {
+			table.master = n + 1
+			require.NoError(t, table.add(&inspect.Lock{Name: "ledger", Kind: inspect.Plain, Type: "hash", Waiters: -1, Listening: 77,
+				Holders: []inspect.Holder{{Owner: owner, Label: label}}, Server: "127.0.0.1:21005", Problems: []inspect.Problem{{Trouble: inspect.NoEnd}}}))
+		}
+		lines := strings.Split(out.String(), "\n")
+		for n, line := range lines[1:3] {
+			require.Equal(t, utf8.RuneCountInString(lines[0][:strings.Index(lines[0], "WAIT")]), utf8.RuneCountInString(line[:strings.Index(line, "~77")]), "%d: %s", width, line)
+			require.True(t, strings.HasPrefix(line, fmt.Sprintf("%d/ledger ", n+1)), line)
+			require.Contains(t, line, "no-end")
+			require.NotContains(t, line, "127")
+		}
+	}
+	for width := range 12 { // half of what is spelled out is none
+		require.Regexp(t, `^(a(\\x1b)*b?)?…?$`, ansi.Strip(endCut("\x1b[1ma\\x1b\\x1bb\x1b[0m", width)))
 	}
 	var labelled bytes.Buffer
 	require.NoError(t, sizedTable(&labelled, 100, false).add(&inspect.Lock{Name: "orders:1234567890123456789", Kind: inspect.Plain,

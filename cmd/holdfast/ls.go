@@ -94,7 +94,8 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 	return c.inspectors(ctx, func(each []inspector) error {
 		t := newTable(stdout, len(each) > 1)
 		missed := c.missed(stderr, len(each))
-		for _, i := range each {
+		for n, i := range each {
+			t.master = n + 1
 			answered := true
 			for l, err := range i.Locks(ctx, c.query) {
 				if err != nil {

@@ -23,12 +23,13 @@ type table struct {
 	wide              bool // there is room for all of an owner, and the token
 	name, owner       int  // columns of a name, and of an owner
 	masters           bool // of several: each line says which one
+	master            int  // the one whose locks are added, from 1 on
 	locks, bad, waits int
 }
 
 // The widths of the columns, with the space behind them.
 const (
-	kindWidth, shortOwner, longOwner, timeWidth, waitWidth, tokenWidth, noteWidth = 10, 15, 44, 8, 6, 17, 14
+	kindWidth, shortOwner, longOwner, timeWidth, waitWidth, tokenWidth, noteWidth = 10, 15, 48, 8, 6, 17, 14
 )
 
 func newTable(out io.Writer, masters bool) *table {
@@ -76,11 +77,18 @@ func (t *table) add(l *inspect.Lock) error {
 		t.bad++
 		colour = yellow
 	}
-	if t.masters {
+	name := visible(l.Name)
+	switch {
+	case t.masters && t.width > 0: // an address would be cut
+		name = ofMaster(t.master, name)
+	case t.masters:
 		note = append(note, "at "+l.Server)
 	}
-	return t.row(colour, t.cut(visible(l.Name), t.name-1), string(l.Kind), t.ownerOf(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
+	return t.row(colour, t.cut(name, t.name-1), string(l.Kind), t.ownerOf(l), since(l), rest(l), waiting(l), tokenOf(l), strings.Join(note, ","))
 }
+
+// ofMaster is a name at one of several masters, which are numbered as --redis has them.
+func ofMaster(n int, name string) string { return strconv.Itoa(n) + "/" + name }
 
 // notes are what is to be said of a lock in a word each: what looks wrong, and that nobody works under it any more.
 func notes(l *inspect.Lock) (all []string) {
@@ -105,17 +113,14 @@ func unlocked(l *inspect.Lock) bool {
 
 func (t *table) row(colour, name, kind, owner, since, left, wait, token, note string) error {
 	line := pad(name, t.name) + pad(kind, kindWidth)
-	if !t.wide {
-		owner = t.cut(owner, t.owner-1)
-	}
-	line += pad(owner, t.owner)
+	line += pad(t.cut(owner, t.owner-1), t.owner)
 	line += pad(since, timeWidth) + pad(left, timeWidth) + pad(wait, waitWidth)
 	if t.wide {
 		line += pad(token, tokenWidth)
 	}
 	line = strings.TrimRight(line+note, " ")
 	if t.width > 0 {
-		line = ansi.Truncate(line, t.width, "…")
+		line = endCut(line, t.width)
 	}
 	if colour != "" {
 		line = t.paint(colour, line)
@@ -192,10 +197,7 @@ func (t *table) ownerOf(l *inspect.Lock) string {
 		if l.More {
 			more += "…"
 		}
-		if !t.wide {
-			text = t.cut(text, t.owner-1-len(more))
-		}
-		text += more
+		text = t.cut(text, t.owner-1-ansi.StringWidth(more)) + more
 	}
 	return text
 }
@@ -291,16 +293,33 @@ func middleCut(text string, width int) string {
 	if ansi.StringWidth(end) > back { // the cut went through a wide character, which was kept
 		end = ansi.TruncateLeft(text, n-back+1, "")
 	}
-	start := ansi.Truncate(text, front, "")
+	start := endOff(text, front)
 	for _, at := range spelledForm.FindAllStringIndex(text, -1) { // half of one says something else
-		if at[0] < len(start) && len(start) < at[1] {
-			start = text[:at[0]]
-		}
 		if from := len(text) - len(end); at[0] < from && from < at[1] {
 			end = text[at[1]:]
 		}
 	}
 	return start + "…" + end
+}
+
+// endCut takes out the end of what is too long. A text with colours is one, too.
+func endCut(text string, width int) string {
+	if ansi.StringWidth(text) <= width {
+		return text
+	}
+	kept := ansi.StringWidth(endOff(ansi.Strip(text), width-1))
+	return ansi.Truncate(text, min(kept+1, width), "…")
+}
+
+// endOff is the beginning of a text in so many columns. It ends with no half of what is spelled out.
+func endOff(text string, width int) string {
+	start := ansi.Truncate(text, width, "")
+	for _, at := range spelledForm.FindAllStringIndex(text, -1) {
+		if at[0] < len(start) && len(start) < at[1] {
+			return text[:at[0]]
+		}
+	}
+	return start
 }
 
 // spelledForm is what a character that is not shown is spelled as.

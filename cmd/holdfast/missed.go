@@ -3,7 +3,9 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 )
 
 // missed are the masters, of several, that did not say what they have. One that is down must not hide
@@ -32,7 +34,10 @@ func (m *missed) add(ctx context.Context, at inspector, err error) error {
 	if m.first == nil {
 		m.first = err
 	}
-	warn(m.stderr, "at %s: %v", at.address, err)
+	if where := "at " + at.address.String(); !strings.Contains(err.Error(), where+":") {
+		err = fmt.Errorf("%s: %w", where, err)
+	}
+	warn(m.stderr, "%v", err)
 	return nil
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/charmbracelet/x/ansi"
@@ -60,8 +59,11 @@ func (m *topModel) cells(r *live.Row) string {
 	for i := range shown {
 		if c := &shown[i]; c.head == "OWNER" {
 			both := rest + c.width
-			c.width = m.table.ownerWidth(both)
-			m.table.owner, rest = c.width, both-c.width
+			m.table.owner = m.table.ownerWidth(both)
+			if c.width = m.table.owner; m.widest > 0 && !m.whole {
+				c.width = min(c.width, max(m.widest+1, shortOwner))
+			}
+			rest = both - c.width
 		}
 	}
 	name := max(rest, 8)
@@ -72,6 +74,9 @@ func (m *topModel) cells(r *live.Row) string {
 	line := "  " + pad(text, name)
 	for _, c := range shown {
 		text := m.cell(c, r, c.width-1)
+		if m.whole && r != nil && c.head == "OWNER" {
+			text = c.cell(m, r)
+		}
 		if c.right {
 			text = strings.Repeat(" ", max(c.width-1-ansi.StringWidth(text), 0)) + text
 		}
@@ -80,13 +85,22 @@ func (m *topModel) cells(r *live.Row) string {
 	if m.whole {
 		return line
 	}
-	return ansi.Truncate(line, width, "…")
+	return endCut(line, width)
+}
+
+// fitOwners notes how wide the owners of some rows are: their column takes no more, and names have what it leaves.
+func (m *topModel) fitOwners(rows []*live.Row) {
+	m.widest = 0
+	m.cells(nil) // which notes how much of an owner is shown
+	for _, r := range rows {
+		m.widest = max(m.widest, ansi.StringWidth(m.table.ownerOf(&r.Lock)))
+	}
 }
 
 // name is with its server, where there are several.
 func (m *topModel) name(r *live.Row) string {
 	if len(m.addresses) > 1 {
-		return fmt.Sprintf("%d/%s", r.Server+1, visible(r.Name))
+		return ofMaster(r.Server+1, visible(r.Name))
 	}
 	return visible(r.Name)
 }

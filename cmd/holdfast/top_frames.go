@@ -78,6 +78,7 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 	if m.width = terminalWidth(c.out); m.width == 0 {
 		m.width, m.whole = m.fullWidth(c.first(m)), true
 	}
+	m.fitOwners(c.first(m))
 	fmt.Fprintln(c.out, m.paint(bold, strings.TrimRight(m.cells(nil), " ")))
 	for _, r := range c.first(m) {
 		if _, err := fmt.Fprintln(c.out, strings.TrimRight(m.row(r, false), " ")); err != nil {

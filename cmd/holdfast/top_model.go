@@ -27,7 +27,8 @@ type topModel struct {
 	desk          *desk
 	table         *table // for its cells
 	width, height int
-	whole         bool // no name is cut: this is no terminal
+	whole         bool // no name and no owner is cut: this is no terminal
+	widest        int  // columns of an owner of those that are shown; 0: not known
 
 	rows     []*live.Row // that fit the filter, in their order
 	known    int         // all

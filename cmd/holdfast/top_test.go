@@ -291,7 +291,7 @@ func TestTopOutage(t *testing.T) {
 	w := watching(t, srv, func(o *topConfig) { c = *o })
 	w.shows("▸ busy")
 	srv.Kill()
-	w.shows("▸ busy", "asking again: no answer from Redis at "+c.addresses[0].String())
+	w.shows("▸ busy", "asking again: connection refused; no answer from Redis at "+c.addresses[0].String())
 	srv.Restart()
 	w.hides("asking again")
 }

@@ -32,6 +32,7 @@ func (m *topModel) View() tea.View {
 // lines are the screen, none of them wider than it, and no more of them than it has.
 func (m *topModel) lines() []string {
 	var all []string
+	m.fitOwners(m.rows[m.offset:min(m.offset+m.bodyHeight(), len(m.rows))])
 	all = append(all, m.head()...)
 	body := m.body()
 	foot := m.foot()
@@ -43,7 +44,7 @@ func (m *topModel) lines() []string {
 		all = all[:m.height]
 	}
 	for i, line := range all {
-		all[i] = ansi.Truncate(line, m.width, "…")
+		all[i] = endCut(line, m.width)
 	}
 	return all
 }
@@ -92,7 +93,7 @@ func (m *topModel) apart(left, right string) string {
 	if room < 10 {
 		return left
 	}
-	left = ansi.Truncate(left, room, "…")
+	left = endCut(left, room)
 	return left + strings.Repeat(" ", m.width-ansi.StringWidth(left)-ansi.StringWidth(right)) + right
 }
 
@@ -166,7 +167,7 @@ func (m *topModel) joinColumns(list, pane []string) []string {
 		list = append(list, "")
 	}
 	for i := range list {
-		list[i] = ansi.Truncate(list[i], left, "…")
+		list[i] = endCut(list[i], left)
 		if i < len(pane) {
 			list[i] += strings.Repeat(" ", left-ansi.StringWidth(list[i])) + m.paint(dim, " │ ") + pane[i]
 		}
@@ -207,14 +208,18 @@ func (m *topModel) foot() []string {
 	case m.note != "":
 		return wrap(m.note, m.width)
 	case m.status.Err != nil:
-		text := printable.Line(m.explain(m.status.Err).Error())
-		if len(m.addresses) > 1 {
-			text = m.addresses[m.status.At].String() + ": " + text
-		}
-		text = "asking again: " + text
-		return []string{m.paint(red, ansi.Truncate(text, m.width, "…"))}
+		return []string{m.paint(red, endCut("asking again: "+m.fault(), m.width))}
 	}
 	return []string{m.keysBar()}
+}
+
+// fault is why a server did not answer: the cause comes first, as the end may be cut.
+func (m *topModel) fault() string {
+	at := m.at(m.status.At)
+	if cause := networkCause(m.status.Err); cause != "" {
+		return printable.Line(cause + "; no answer from Redis at " + at.String())
+	}
+	return printable.Line(at.explain(m.status.Err).Error())
 }
 
 // keysBar has as many keys as there is room for.

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"testing"
 	"time"
@@ -122,6 +123,42 @@ func TestTopSmall(t *testing.T) {
 	help := m.help()
 	require.Contains(t, m.lines(), help[0])
 	require.Contains(t, m.lines(), help[len(help)-1])
+}
+
+// TestTopOwners: the column of owners is as wide as the longest that is shown, up to its share. Without a terminal none is cut.
+func TestTopOwners(t *testing.T) {
+	m := oddModel(t)
+	m.rows, m.offset = m.rows[:1], 0
+	l, long := &m.rows[0].Lock, strings.Repeat("deploy@web-1", 5)+"x"
+	width := func(label string, at int) int {
+		m.width, m.height = at, 20
+		l.Holders = []inspect.Holder{{Owner: "11111111-2222-4333-8444-555555555555:h1", Label: label}}
+		head := m.lines()[2]
+		return strings.Index(head, "HELD") - strings.Index(head, "OWNER")
+	}
+	for _, at := range []int{80, 140, 160} {
+		require.Greater(t, width(long, at), width("a@b", at))
+		require.Equal(t, width("a@b", at), width("c", at))
+		require.Contains(t, m.lines()[3], " c ")
+	}
+	require.Contains(t, func() string { width("ann@web-1[904] backup.sh", 160); return m.lines()[3] }(), "ann@web-1[904] backup.sh")
+	l.Holders[0].Label = long
+	m.width, m.whole = m.fullWidth(m.rows), true
+	m.fitOwners(m.rows)
+	require.Contains(t, m.row(m.rows[0], false), long)
+}
+
+// TestTopFault: at 80 columns the cause of an outage and the address are there, the address once.
+func TestTopFault(t *testing.T) {
+	m := oddModel(t)
+	m.addresses = []address{newAddress("redis://127.0.0.1:21005")}
+	_, err := net.Dial("tcp", "127.0.0.1:1")
+	m.addresses[0] = newAddress("redis://127.0.0.1:1")
+	m.status.Err = err
+	m.width = 80
+	require.Equal(t, []string{"asking again: connection refused; no answer from Redis at redis://127.0.0.1:1"}, m.foot())
+	require.Equal(t, 1, strings.Count(m.explain(err).Error(), "127.0.0.1:1"))
+	require.Contains(t, m.explain(err).Error(), "no answer from Redis at redis://127.0.0.1:1: connect: connection refused; is it running")
 }
 
 // TestTopKeys: a key without a meaning does nothing, and none of them fails where there is no row.
