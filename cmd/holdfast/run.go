@@ -58,6 +58,7 @@ holdfast acts as for any lost lock, and the message names it.
 
 --wait bounds the wait for other holders, not for Redis. If Redis does not answer, holdfast does not know whether there
 is a holder to wait for. So it ends within seconds, with 69. To wait for Redis too, run it again while the code is 69.
+At a terminal holdfast says after a second who has the lock.
 
 Exit codes:
   n      that of CMD

@@ -104,6 +104,7 @@ func TestRunInterruptedWait(t *testing.T) {
 	h := hold(t, srv)
 	p, types := atTerminal(t, srv, `p=$1; shift 2; "$p" run --wait 1h "$@"; echo "the script goes on"`, `echo ran`)
 	awaitWaiter(t, srv)
+	p.prints(t, `holdfast: waiting for "`+t.Name()+`", held by `+h.Owner())
 	types("\x03")
 	require.Equal(t, -1, p.end(), "by the signal")
 	require.NotContains(t, p.stdout.String(), "the script goes on")

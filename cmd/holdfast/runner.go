@@ -142,7 +142,9 @@ func (r *runner) lock(ctx context.Context, cancel context.CancelCauseFunc) (*hol
 			if r.least.Duration > 0 {
 				opts = append(opts, holdfast.HoldAtLeast(r.least.Duration))
 			}
+			told := r.tellOfWait(ctx)
 			hold, err = r.kind.lock(ctx, r, opts)
+			told()
 		}
 	}()
 	select {
