@@ -288,7 +288,8 @@ func TestOneMasterIsDown(t *testing.T) {
 		rdb.Set(t.Context(), "redisson_lock_token:{quorum}", 1764070102193847, time.Minute)
 	}
 	servers[0].Kill()
-	for command, owners := range map[string]int{"ls": 2, "ls --json": 2, "inspect quorum --json": 2, "inspect quorum": 4} {
+	for command, owners := range map[string]int{"ls": 2, "ls --json": 2, "inspect quorum --json": 2, "inspect quorum": 4,
+		"top --once --every 200ms": 2, "top --once --json --every 200ms": 2} {
 		code, stdout, stderr := says(append(strings.Fields(command), up...)...)
 		require.Equal(t, exitNoServer, code, stderr)
 		require.Equal(t, owners, strings.Count(stdout, "555555555555:h1"), stdout)

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,7 +46,7 @@ and prints one frame.
 Exit codes:
   0      quit, or a signal ended it
   64     bad flag or argument, or no terminal
-  69     Redis did not answer at the beginning; later, top asks again
+  69     Redis did not answer at the beginning; later, top asks again; of several --redis most did not, or with --once one
   125    Redis refuses: its password, or a permission
 
 ` + redisForms
@@ -59,8 +61,9 @@ type topConfig struct {
 	rows                 int
 	readOnly, json, once bool
 	out                  io.Writer
-	replicas             map[int]bool // of the servers, by their numbers
-	node                 bool         // a server is a node of a Cluster, of which not all are asked
+	replicas             map[int]bool  // of the servers, by their numbers
+	down                 map[int]error // those that did not answer at the beginning, while a majority did
+	node                 bool          // a server is a node of a Cluster, of which not all are asked
 }
 
 func newTop() *cobra.Command {
@@ -150,6 +153,11 @@ func (c *topConfig) top(stderr io.Writer) error {
 		if note := c.note(); note != "" && (c.once || c.json) { // a screen has a line for it
 			warn(stderr, "%s", note)
 		}
+		for _, n := range slices.Sorted(maps.Keys(c.down)) {
+			if c.once || c.json { // likewise
+				warn(stderr, "%v", c.down[n])
+			}
+		}
 		switch {
 		case c.once:
 			err = c.frame(ctx, pic)
@@ -181,6 +189,9 @@ func (c *topConfig) note() string {
 // is drawn.
 func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient) (*live.Picture, error) {
 	for n, rdb := range clients { // before the picture adds its hooks
+		if c.notes(ctx, n, rdb); c.isDown(n) {
+			continue
+		}
 		if inspect.IsReplica(ctx, rdb) {
 			if c.replicas == nil {
 				c.replicas = make(map[int]bool)
@@ -194,11 +205,40 @@ func (c *topConfig) picture(ctx context.Context, clients []redis.UniversalClient
 		return nil, failure{exitHoldfast, err}
 	}
 	for n := range clients {
+		if c.isDown(n) {
+			continue
+		}
 		if _, err := pic.Lock(ctx, live.Key{Server: n, Name: "holdfast"}); err != nil && !lua.IsError(err, "MOVED") {
 			return nil, err
 		}
 	}
 	return pic, nil
+}
+
+// notes asks one of several servers whether it answers, and notes that it does not: the others are shown all the same.
+func (c *topConfig) notes(ctx context.Context, n int, rdb redis.UniversalClient) {
+	var f failure
+	if len(c.addresses) < 2 {
+		return
+	}
+	err := c.at(n).reach(ctx, []redis.UniversalClient{rdb})
+	if !errors.As(err, &f) || f.code != exitNoServer { // what else is wrong is said in its turn
+		return
+	}
+	if c.down == nil {
+		c.down = make(map[int]error)
+	}
+	c.down[n] = err
+}
+
+func (c *topConfig) isDown(n int) bool { return c.down[n] != nil }
+
+// missing is the end of a frame that lacks what a server has, which has been said.
+func (c *topConfig) missing() error {
+	if len(c.down) > 0 {
+		return exited(exitNoServer)
+	}
+	return nil
 }
 
 // screen shows the picture until the user has seen enough.

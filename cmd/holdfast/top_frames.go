@@ -59,7 +59,7 @@ func (c *topConfig) frames(ctx context.Context, pic *live.Picture) error {
 
 // frame prints one. Names are found as "holdfast ls" finds them; a second look is for the grants.
 func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
-	if err := pic.FindAll(ctx); err != nil {
+	if err := pic.FindAll(ctx, c.isDown); err != nil {
 		return err
 	}
 	select {
@@ -73,7 +73,10 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 		return err
 	}
 	if c.json {
-		return c.printFrame(m, 1)
+		if err := c.printFrame(m, 1); err != nil {
+			return err
+		}
+		return c.missing()
 	}
 	if m.width = terminalWidth(c.out); m.width == 0 {
 		m.width, m.whole = m.fullWidth(c.first(m)), true
@@ -85,7 +88,7 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 			return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
 		}
 	}
-	return nil
+	return c.missing()
 }
 
 // first are the rows of a frame.

@@ -307,7 +307,7 @@ func TestTopTwoServers(t *testing.T) {
 	c := topConfig{connection: connection{addresses: []address{newAddress(one.Addr()), newAddress(other.Addr())}}, sort: "name", out: &bytes.Buffer{}}
 	pic, err := live.New([]redis.UniversalClient{one.Client(t), other.Client(t)}, live.Options{})
 	require.NoError(t, err)
-	require.NoError(t, pic.FindAll(t.Context()))
+	require.NoError(t, pic.FindAll(t.Context(), nil))
 	m := newTopModel(c, newDesk(pic, time.Second))
 	m.refresh(true)
 	text := strings.Join(m.lines(), "\n")

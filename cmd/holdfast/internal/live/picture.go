@@ -138,9 +138,12 @@ func (s *server) failed(l lane, err error) {
 	s.faults[l] = err
 }
 
-// FindAll goes over the keys of all servers once, as fast as they answer.
-func (p *Picture) FindAll(ctx context.Context) error {
+// FindAll goes over the keys of all servers once, as fast as they answer, but for those that are left out.
+func (p *Picture) FindAll(ctx context.Context, without func(server int) bool) error {
 	for n := range p.servers {
+		if without != nil && without(n) {
+			continue
+		}
 		if err := p.scan(ctx, n); err != nil {
 			return err
 		}
@@ -202,8 +205,9 @@ func (p *Picture) loadContended(ctx context.Context, n int) error {
 	return nil
 }
 
-// Look looks at some locks, when the share for it allows that.
-func (p *Picture) Look(ctx context.Context, keys []Key) error {
+// Look looks at some locks, when the share for it allows that. It looks at those of the other servers, too, if one does not
+// answer.
+func (p *Picture) Look(ctx context.Context, keys []Key) (first error) {
 	for n, s := range p.servers {
 		var names []string
 		for _, key := range keys {
@@ -221,11 +225,11 @@ func (p *Picture) Look(ctx context.Context, keys []Key) error {
 				p.put(n, l)
 			}
 		}
-		if err != nil {
-			return err
+		if first == nil {
+			first = err
 		}
 	}
-	return nil
+	return first
 }
 
 // Lock looks at one lock, with all its holders and waiters: at once, and the next looks wait for longer.

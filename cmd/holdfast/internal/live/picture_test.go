@@ -88,7 +88,7 @@ func TestLooksAtWhatIsAsked(t *testing.T) {
 	_, err := pipe.Exec(ctx)
 	require.NoError(t, err)
 	p := newPicture(t, Options{Share: 1}, srv.Client(t))
-	require.NoError(t, p.FindAll(ctx))
+	require.NoError(t, p.FindAll(ctx, nil))
 	rows, _ := p.Rows()
 	require.Len(t, rows, locks)
 	require.Zero(t, p.Status().Spent, "a pass of no lane is not counted")
