@@ -327,7 +327,7 @@ func waitingInWords(l *inspect.Lock) string {
 	var parts []string
 	switch n, about := l.Waiting(); {
 	case about && l.Waiters > 0:
-		parts = append(parts, fmt.Sprintf("%s for a release, and %s", plural(n, "listener"), plural(l.Waiters, "place")))
+		parts = append(parts, fmt.Sprintf("%s for a release, %d of them with a place", plural(n, "listener"), l.Waiters))
 	case about:
 		parts = append(parts, plural(n, "listener")+" for a release")
 	case n < 0 && l.Waiters < 0 && l.Listening < 0:

@@ -19,7 +19,8 @@ const lsLong = `Lists the locks in Redis: those that somebody has or waits for, 
 
 ls finds locks of every kind by keys that a grant leaves behind. It finds those of this library, and those of Redisson
 that share names with it. It goes through all keys in small steps, on every master, writes nothing, and holds up no
-server. With several --redis it lists the locks of all of them, each with what that master has.
+server. With several --redis it lists the locks of all of them, each with what that master has: a terminal shows 2/NAME
+for the second master, and other output has the address at the end.
 
 Columns:
   - the name;
@@ -27,8 +28,8 @@ Columns:
   - the owner, and how many more there are;
   - since when the owner has the lock;
   - what is left of its lease, or of a latch's time;
-  - how many wait; ~2 is about two: so many connections listen for a release, because waiters have no places in Redis; ?
-    is not known, as of waiters inside the holder's process;
+  - how many wait; ~2 is about two: so many connections listen for a release, because waiters have no places in Redis,
+    or because readers wait, who have none; ? is not known, as of waiters inside the holder's process;
   - what looks wrong; "holdfast inspect NAME" says more.
 
 The list has no order, as locks are printed when they are found. "holdfast ls | sort" sorts it by name.

@@ -47,7 +47,9 @@ func held(l *inspect.Lock) string {
 // cells are a row without its mark; nil: the heads of the columns.
 func (m *topModel) cells(r *live.Row) string {
 	width := m.listWidth()
-	m.table.width, m.table.wide = width, width >= 140
+	if m.table.width, m.table.wide = width, width >= 140; m.whole {
+		m.table.width, m.table.wide = 0, true
+	}
 	rest := width - 2
 	var shown []column
 	for _, c := range topColumns {
@@ -60,9 +62,7 @@ func (m *topModel) cells(r *live.Row) string {
 		if c := &shown[i]; c.head == "OWNER" {
 			both := rest + c.width
 			m.table.owner = m.table.ownerWidth(both)
-			if c.width = m.table.owner; m.widest > 0 && !m.whole {
-				c.width = min(c.width, max(m.widest+1, shortOwner))
-			}
+			c.width = m.fitted(m.table.owner)
 			rest = both - c.width
 		}
 	}
@@ -95,6 +95,17 @@ func (m *topModel) fitOwners(rows []*live.Row) {
 	for _, r := range rows {
 		m.widest = max(m.widest, ansi.StringWidth(m.table.ownerOf(&r.Lock)))
 	}
+}
+
+// fitted is the width of the column of owners, which has a share of the room.
+func (m *topModel) fitted(share int) int {
+	switch {
+	case m.whole: // what is longer moves the rest of its row
+		return min(max(m.widest+1, longOwner), 2*longOwner)
+	case m.widest > 0:
+		return min(max(m.widest+1, shortOwner), share)
+	}
+	return share
 }
 
 // name is with its server, where there are several.
@@ -131,7 +142,7 @@ func (m *topModel) fullWidth(rows []*live.Row) int {
 	for _, c := range topColumns {
 		width = max(width, c.from)
 	}
-	others := longOwner - shortOwner
+	others := m.fitted(0) - shortOwner
 	for _, c := range topColumns {
 		others += c.width
 	}

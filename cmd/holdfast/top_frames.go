@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -78,10 +79,12 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 		}
 		return c.missing()
 	}
-	if m.width = terminalWidth(c.out); m.width == 0 {
-		m.width, m.whole = m.fullWidth(c.first(m)), true
-	}
+	width := terminalWidth(c.out)
+	m.width, m.whole = cmp.Or(width, columns), width == 0
 	m.fitOwners(c.first(m))
+	if m.whole {
+		m.width = m.fullWidth(c.first(m))
+	}
 	fmt.Fprintln(c.out, m.paint(bold, strings.TrimRight(m.cells(nil), " ")))
 	for _, r := range c.first(m) {
 		if _, err := fmt.Fprintln(c.out, strings.TrimRight(m.row(r, false), " ")); err != nil {

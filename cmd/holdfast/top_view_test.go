@@ -143,9 +143,14 @@ func TestTopOwners(t *testing.T) {
 	}
 	require.Contains(t, func() string { width("ann@web-1[904] backup.sh", 160); return m.lines()[3] }(), "ann@web-1[904] backup.sh")
 	l.Holders[0].Label = long
-	m.width, m.whole = m.fullWidth(m.rows), true
+	m.whole = true
 	m.fitOwners(m.rows)
-	require.Contains(t, m.row(m.rows[0], false), long)
+	m.width = m.fullWidth(m.rows)
+	row := m.row(m.rows[0], false)
+	require.Contains(t, row, long)
+	before, _, _ := strings.Cut(m.cells(nil), "TOKEN")
+	at := ansi.StringWidth(before)
+	require.Equal(t, "1795616221164511", ansi.Cut(row, at-11, at+5), "it is under its head")
 }
 
 // TestTopFault: at 80 columns the cause of an outage and the address are there, the address once.

@@ -27,7 +27,7 @@ func TestWaiting(t *testing.T) {
 		{inspect.Lock{Kind: inspect.Free, Waiters: -1}, "0", ""},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours}, "?", "not known; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Listening: 1}, "~1", "1 listener for a release; " + readers + "; " + hidden},
-		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1, Listening: 4}, "~4", "4 listeners for a release, and 1 place; " + readers + "; " + hidden},
+		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 1, Listening: 4}, "~4", "4 listeners for a release, 1 of them with a place; " + readers + "; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: 2}, "2", "2; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: ours, Waiters: 2, Listening: -1}, "2", "2; " + hidden},
 		{inspect.Lock{Kind: inspect.ReadWrite, Holders: redissons, Listening: 3}, "~3", "3 listeners for a release; " + readers},
