@@ -247,7 +247,9 @@ func TestTableFits(t *testing.T) {
 		}
 		lines := strings.Split(out.String(), "\n")
 		for n, line := range lines[1:3] {
-			require.Equal(t, utf8.RuneCountInString(lines[0][:strings.Index(lines[0], "WAIT")]), utf8.RuneCountInString(line[:strings.Index(line, "~77")]), "%d: %s", width, line)
+			head, _, _ := strings.Cut(lines[0], "WAIT")
+			before, _, _ := strings.Cut(line, "~77")
+			require.Equal(t, utf8.RuneCountInString(head), utf8.RuneCountInString(before), "%d: %s", width, line)
 			require.True(t, strings.HasPrefix(line, fmt.Sprintf("%d/ledger ", n+1)), line)
 			require.Contains(t, line, "no-end")
 			require.NotContains(t, line, "127")
