@@ -106,19 +106,24 @@ func waiting(l *inspect.Lock) (number, words string) {
 	if l.Uncounted() {
 		more = "; waiters inside the holder's process are not counted"
 	}
-	switch {
-	case l.Waiters > 0:
-		return strconv.Itoa(l.Waiters), either(l.Waiters, "waits", "wait") + " in the queue" + more
-	case l.Waiters == 0 && more == "":
-		return "0", "nobody waits"
-	case l.Listening > 0:
-		words = either(l.Listening, "connection listens", "connections listen") + " for a release"
-		if l.Waiters != 0 {
+	switch n, about := l.Waiting(); {
+	case n < 0:
+		return "?", "not known" + more
+	case about:
+		words = either(n, "connection listens", "connections listen") + " for a release"
+		switch {
+		case l.Kind == inspect.ReadWrite && l.Waiters > 0:
+			words += fmt.Sprintf(", %d of them with a place; readers that wait have no places", l.Waiters)
+		case l.Kind == inspect.ReadWrite:
+			words += "; readers that wait have no places"
+		case l.Waiters != 0:
 			words += "; this kind keeps no queue"
 		}
-		return "~" + strconv.Itoa(l.Listening), words + more
-	case l.Listening < 0, more != "":
-		return "?", "not known" + more
+		return "~" + strconv.Itoa(n), words + more
+	case n > 0:
+		return strconv.Itoa(n), either(n, "waits", "wait") + " in the queue" + more
+	case l.Waiters == 0:
+		return "0", "nobody waits"
 	}
 	return "0", "nobody listens for a release"
 }

@@ -179,6 +179,7 @@ func TestReentryAndReplicas(t *testing.T) {
 
 // TestHandOffAndReplicas: a waiter of the same client is handed the lock only if it wants no more replicas than the holder.
 func TestHandOffAndReplicas(t *testing.T) {
+	defence.Need(t)
 	_, proxy, c := replicatedLab(t)
 	m := rlock.New(c, "a")
 	acquired := faultproxy.Script(lua.Acquire.Hash())

@@ -30,12 +30,14 @@
 //	a call begins, waits, asks and ends              acquire.go; what it wants: acquisition.go, settings.go;
 //	                                                 each attempt: attempt.go
 //	the server has the queue                         place.go (what a Waiter sees of a call)
-//	a call is refused, or its wait ends              refusal.go, note.go; who has it in words: package remote, blocker.go
+//	a call is refused, or its wait ends              refusal.go (waitError makes that error for all kinds), note.go;
+//	                                                 who has it in words: package remote, blocker.go
 //	an owner re-enters, extends, or asks again       reentry.go, owner.go
 //	a hold ends, or its context is asked for         hold.go, joined.go
 //	the last Unlock                                  release.go, handoff.go, idle.go
 //	other clients want the lock, too                 turns.go, rivals.go
 //	a lease is renewed, or lost                      watchdogs.go, renewal.go, lease.go, grant.go
+//	how long and how often hand-offs ask no server   lease.go (turnLocked), and the tokens that attempt.go reserves
 //	one server is asked for anything                 oneserver.go; the interface: backend.go
 //	somebody asks about a lock                       state.go, lock.go
 //	the client is closed                             close.go

@@ -225,7 +225,7 @@ func (g *grant) finish(reason error, undo bool) bool {
 }
 
 // end is the part of finish that cannot wait: it marks the grant and ends the contexts of its
-// holds. If it returns true, the caller has to call leave.
+// holds. If it returns true, the caller has to call cleanUp.
 func (g *grant) end(reason error, undo bool) bool {
 	g.mu.Lock()
 	if g.ended != nil {

@@ -355,7 +355,7 @@ const (
 	missNames = 4096
 )
 
-// keepings are those of a client.
+// idleLeases are those of a client.
 func idleLeases(c *Client) *idleLocks {
 	return Attached(c, func(*Client) *idleLocks {
 		return &idleLocks{locks: make(map[queue.Key]*idleLease), misses: make(map[queue.Key]misses)}

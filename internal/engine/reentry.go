@@ -30,7 +30,7 @@ func (a *Acquisition) reenter() (*Hold, error) {
 		return g.entry.Set(ctx, remote.SharedBudget{}, count, lease, want, failed)
 	}, func(o remote.Outcome) { g.resync() })
 	if !ok {
-		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, a.base.backend.Unreached()))) // settle passes the turn on
+		return nil, errs.Outage(errs.WithCause(context.Cause(wait), cmp.Or(o.Err, a.base.backend.Unreached()))) // resync passes the turn on
 	}
 	switch {
 	case o.Err != nil && (o.MayArriveLate || want.N > 0):

@@ -103,7 +103,7 @@ func (g *grant) unlockInner(ctx context.Context, budget remote.SharedBudget, cou
 //  1. to the next of its run: that is the order of the server's queue, so nobody is overtaken (handOffInRun);
 //  2. handed off to the first who waits in this client, while the client's turn lasts (handOff);
 //  3. kept idle for the next caller of this client, if it was taken with Keep (keep);
-//  4. passed: the server keeps it for this client, or releases it because other clients want it (pass);
+//  4. passed: the server keeps it for this client, or releases it because other clients want it (keepOrRelease);
 //  5. left taken, because it was taken with HoldAtLeast;
 //  6. released.
 //
@@ -131,7 +131,7 @@ func (g *grant) unlockLast(ctx context.Context, budget remote.SharedBudget) erro
 }
 
 // next takes one of the ways that ask no server. It reports whether the grant has ended, and else whether the server
-// is to be asked, by pass.
+// is to be asked, by keepOrRelease.
 func (g *grant) next() (ended, ask bool) {
 	if g.handOffInRun() {
 		return true, false

@@ -141,7 +141,7 @@ func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua
 	return lua.FairRelease.Call(args...)
 }
 
-// ReleaseAfter is [kind.Lock.Leave].
+// ReleaseAfter is [kind.Lock.ReleaseAfter].
 func (p *Protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
 	return lua.LeaveQueue.Call(p.name, p.channel, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
 }

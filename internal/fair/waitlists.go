@@ -305,7 +305,7 @@ func (ls *waitlists) send(polls []poll) {
 	}
 }
 
-// setAsked notes whether polls of a master are under way. Meanwhile that master's waitlists send no
+// setPolling notes whether polls of a master are under way. Meanwhile that master's waitlists send no
 // others. So a master that does not answer costs one goroutine and one connection, and not more and
 // more.
 func (ls *waitlists) setPolling(master *redis.Client, polling bool) {
