@@ -2,12 +2,15 @@ package fairlock_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/fairlock"
@@ -284,4 +287,29 @@ func TestWaiterWithoutReadTimeout(t *testing.T) {
 	require.True(t, leaves(patience))
 	defer defence.AnswerWithin.Without(t)()
 	require.False(t, leaves(4*budget), "control")
+}
+
+// TestWaitersOfWhatIsNoLock: callers with little time, for a key of another kind, are told that or that their time is over, and
+// not of an outage. Nothing is given back for them: Close names no lock.
+func TestWaitersOfWhatIsNoLock(t *testing.T) {
+	const callers, calls = 32, 20
+	rdb := redistest.Start(t).Client(t)
+	c, err := holdfast.New(rdb, nil)
+	require.NoError(t, err)
+	unlock(t, lock(t, fairlock.New(c, "b"))) // it has had an answer
+	require.NoError(t, rdb.Set(t.Context(), "a", 5, 0).Err())
+	m := fairlock.New(c, "a")
+	var g errgroup.Group
+	for range callers {
+		g.Go(func() error {
+			for range calls {
+				if _, err := m.Lock(t.Context(), holdfast.Wait(2*time.Millisecond)); err == nil || errors.Is(err, holdfast.ErrUnavailable) {
+					return fmt.Errorf("told %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	require.NoError(t, g.Wait())
+	require.NoError(t, c.Close(t.Context()))
 }

@@ -256,3 +256,36 @@ func TestNothingIsSentForWhoHasLeft(t *testing.T) {
 	defer defence.Gone.Without(t)()
 	require.Equal(t, int64(3), sent(), "control")
 }
+
+// TestColdCrowd: callers with little time, whose client has had no answer yet, do not send one pipeline after the other while the
+// first is under way. Places stand for a few round trips' worth of callers, and not for all who have come meanwhile.
+func TestColdCrowd(t *testing.T) {
+	const callers = 64
+	most := 0
+	play(t, 2, func(s *scene) {
+		h, err := fairlock.New(s.clients[1], "a").Lock(s.t.Context())
+		require.NoError(s.t, err)
+		s.networks[0].far = 20 * time.Millisecond
+		var over atomic.Bool
+		var group sync.WaitGroup
+		l := fairlock.New(s.clients[0], "a")
+		for range callers {
+			group.Go(func() {
+				for !over.Load() {
+					_, err := l.Lock(s.t.Context(), holdfast.Wait(5*time.Millisecond))
+					assert.True(t, errors.Is(err, holdfast.ErrNotAcquired) || errors.Is(err, holdfast.ErrUnavailable), err)
+				}
+			})
+		}
+		for range 500 {
+			s.past(time.Millisecond)
+			queue, _ := s.server.List(keys.For("a").Queue)
+			most = max(most, len(queue))
+		}
+		over.Store(true)
+		group.Wait()
+		require.NoError(s.t, h.Unlock(s.t.Context()))
+	})
+	t.Logf("%d places at most", most)
+	require.LessOrEqual(t, most, 4*callers)
+}

@@ -152,9 +152,13 @@ func (a *sender) hurry() {
 
 // patience is how long the sender waits for a pipeline: longer where round trips are long. With a
 // fixed time, an overloaded server would get one more pipeline each time, and each needs a
-// connection.
+// connection. Nor does it hurry before the first answer, when it does not know how long a round trip is.
 func (a *sender) patience() time.Duration {
-	return min(max(overtake, 2*a.lists.client.RoundTrip()), mostOvertake)
+	trip := a.lists.client.RoundTrip()
+	if trip == 0 {
+		return mostOvertake
+	}
+	return min(max(overtake, 2*trip), mostOvertake)
 }
 
 // armLocked sets the timer of [sender.hurry] while pipelines are under way.
@@ -300,7 +304,7 @@ func (q *request) call() lua.Call {
 		place = a.Place()
 	}
 	return l.server.protocol.Acquire(kind.Ask{
-		Owner: a.Owner(), Lease: a.Want().TTL(), Again: q.attempts.MayArriveLate || q.before, Place: place,
+		Owner: a.Owner(), Lease: a.Want().TTL(), Again: q.mayArriveLate(), Place: place,
 		Publish: c.Server().Publish, Tokens: 1, Until: c.Server().Clock.Limit(), Count: a.Want().Count,
 	})
 }
@@ -344,8 +348,11 @@ func (a *sender) settle(ctx context.Context, q *request, reply lua.Reply, err er
 	case q.attempts.Err == nil && q.attempts.Reply.Status == lua.Denied:
 		p.refusedLocked(q)
 	default:
-		if q.attempts.Err == nil { // granted, perhaps to a waiter without a place, and it may leave before it takes the grant
+		switch {
+		case q.attempts.Err == nil: // granted, perhaps to a waiter without a place, and it may leave before it takes the grant
 			p.acquisition.Entry().SetInQueue(true)
+		case q.joins && q.isRefused():
+			p.acquisition.Entry().SetInQueue(false)
 		}
 		p.request, p.result = nil, &q.attempts.Outcome
 		p.wakeLocked()
@@ -367,11 +374,19 @@ func (ls *waitlists) resume(q *request) {
 // giveBack gives back what a request has got, or may still get. Its waiter has left while the request
 // was under way.
 func (q *request) giveBack() {
-	a, mayArriveLate := q.waiter.acquisition, q.before || q.attempts.MayArriveLate
-	if mayArriveLate || q.wantsPlace || q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done {
+	a, mayArriveLate := q.waiter.acquisition, q.mayArriveLate()
+	switch {
+	case q.joins && q.isRefused():
+	case mayArriveLate, q.wantsPlace, q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done:
 		a.Entry().UndoLater(a.Want().TTL(), mayArriveLate)
 	}
 }
+
+// isRefused reports whether Redis has refused to run the script, for example because the key is no lock. Then it has changed
+// nothing: there is no place to give back, and to try would meet the same refusal.
+func (q *request) isRefused() bool { return errs.IsReply(q.attempts.Err) && !q.mayArriveLate() }
+
+func (q *request) mayArriveLate() bool { return q.before || q.attempts.MayArriveLate }
 
 // refusedLocked notes a refusal. The waiter goes on waiting.
 func (p *waiter) refusedLocked(q *request) {

@@ -340,8 +340,9 @@ func (ls *waitlists) sendTo(master *redis.Client, polls []poll) {
 	for i, result := range results {
 		if result.Err != nil {
 			silent = silent || !errs.IsReply(result.Err)
-			why := panics.Text(result.Err)
-			polls[i].list.note.Failed().Store(&why)
+			if why := panics.Text(result.Err); remote.IsOutage(result.Err) {
+				polls[i].list.note.Failed().Store(&why)
+			}
 			continue
 		}
 		ls.apply(polls[i], sent, result.Reply.Poll())
