@@ -10,7 +10,11 @@ unformatted=$(git ls-files -z --cached --others --exclude-standard '*.go' | xarg
 [ -z "$unformatted" ] || { say "gofmt would change: $unformatted"; failed=1; }
 if [ "$(bin/$linter version --short 2>/dev/null)" != $version ]; then
   say "building $linter $version into bin/ (about a minute, once)"
-  GOBIN=$root/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version
+  for try in 1 2 3; do # a download that fails for a moment is no finding
+    GOBIN=$root/bin go install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v$version && break
+    [ $try -lt 3 ] || exit 1
+    say "trying again"
+  done
 fi
 scripts/workflows.sh || failed=1
 mapfile -t modules < <(go list -m -f '{{.Dir}}')

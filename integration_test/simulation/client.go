@@ -121,12 +121,16 @@ func (w *World) close(c *holdfast.Client, number int) {
 }
 
 func (w *World) connect(n *network) *redis.Client {
+	read := w.ReadTimeout
+	if w.Endless {
+		read = -1
+	}
 	rdb := redis.NewClient(&redis.Options{
 		Addr: address.String(), Dialer: n.dial, DisableIdentity: true,
 		// Nobody waits for a connection: go-redis would do so with a timer that it shares between bubbles.
 		PoolSize:       max(10, 4*w.Actors+2) + 2*w.Many + 2*w.Crowd,
 		ReadBufferSize: 4 << 10, WriteBufferSize: 4 << 10, // most of the memory of a run, else
-		ReadTimeout: w.ReadTimeout, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, ContextTimeoutEnabled: w.Contexts,
+		ReadTimeout: read, WriteTimeout: w.ReadTimeout, DialTimeout: w.DialTimeout, ContextTimeoutEnabled: w.Contexts,
 		DialerRetries:            w.DialerRetries,
 		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
 	})

@@ -54,6 +54,7 @@ type Settings struct {
 	RetryBudget, ReadTimeout, DialTimeout time.Duration
 	DialerRetries                         int
 	Contexts                              bool // go-redis ends a command with its context
+	Endless                               bool // go-redis waits for ever for an answer, and the library for RetryBudget
 }
 
 // distances are how far clients may be, one way.
@@ -106,6 +107,9 @@ func drawOf(seed uint64, kind history.Family) Settings {
 		ReadTimeout:   timeout,
 		DialTimeout:   min(5*time.Second, lease/5),
 		DialerRetries: 1 + 4*rng.IntN(2),
+	}
+	if s.Endless = newSource(seed, 'e').IntN(8) == 0; s.Endless {
+		s.RetryBudget = s.ReadTimeout
 	}
 	if log := newSource(seed, 'l'); log.IntN(2) == 0 {
 		s.Log, s.LogPanics = log.between(time.Millisecond, 2*lease), log.IntN(2) == 0
