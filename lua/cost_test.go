@@ -350,7 +350,7 @@ func (c *fairCost) mustCostLittle(what, state string, n int, run func() (calls, 
 // TestLeaversDoNotStay: a long queue behind a head that stays is not longer than twice those who wait, these keep their
 // order, and each that leaves costs little on the average. Control: nothing is taken out of the middle.
 func TestLeaversDoNotStay(t *testing.T) {
-	const n = 6000
+	const n = 2400
 	rdb := redistest.Start(t).Client(t, unhurried)
 	c := newFairCost(t, rdb)
 	leave := func(script string) (longest, elements int) {

@@ -348,11 +348,8 @@ func (a *sender) settle(ctx context.Context, q *request, reply lua.Reply, err er
 	case q.attempts.Err == nil && q.attempts.Reply.Status == lua.Denied:
 		p.refusedLocked(q)
 	default:
-		switch {
-		case q.attempts.Err == nil: // granted, perhaps to a waiter without a place, and it may leave before it takes the grant
+		if q.attempts.Err == nil { // granted, perhaps to a waiter without a place, and it may leave before it takes the grant
 			p.acquisition.Entry().SetInQueue(true)
-		case q.joins && q.isRefused():
-			p.acquisition.Entry().SetInQueue(false)
 		}
 		p.request, p.result = nil, &q.attempts.Outcome
 		p.wakeLocked()
@@ -375,16 +372,10 @@ func (ls *waitlists) resume(q *request) {
 // was under way.
 func (q *request) giveBack() {
 	a, mayArriveLate := q.waiter.acquisition, q.mayArriveLate()
-	switch {
-	case q.joins && q.isRefused():
-	case mayArriveLate, q.wantsPlace, q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done:
+	if mayArriveLate || q.wantsPlace || q.attempts.Err == nil && q.attempts.Reply.Status == lua.Done {
 		a.Entry().UndoLater(a.Want().TTL(), mayArriveLate)
 	}
 }
-
-// isRefused reports whether Redis has refused to run the script, for example because the key is no lock. Then it has changed
-// nothing: there is no place to give back, and to try would meet the same refusal.
-func (q *request) isRefused() bool { return errs.IsReply(q.attempts.Err) && !q.mayArriveLate() }
 
 func (q *request) mayArriveLate() bool { return q.before || q.attempts.MayArriveLate }
 
