@@ -109,8 +109,9 @@ func TestRefusalWithoutReentry(t *testing.T) {
 // many others wait. None of the holders is named, as any of them may give some back, and nobody is told that it waits for itself.
 func TestRefusalOfPermits(t *testing.T) {
 	c, _ := kindtest.Shared(t, nil)
-	s := semaphore.New(c, t.Name(), 5)
-	other := semaphore.New(kindtest.NewClient(t, redistest.Shared(t).Client(t), nil), t.Name(), 5)
+	name := kindtest.UniqueName(t) // the number of permits stays at the server
+	s := semaphore.New(c, name, 5)
+	other := semaphore.New(kindtest.NewClient(t, redistest.Shared(t).Client(t), nil), name, 5)
 	says := func(err error, text string) {
 		t.Helper()
 		require.ErrorIs(t, err, holdfast.ErrNotAcquired)
@@ -159,6 +160,10 @@ func TestRefusalOfPermits(t *testing.T) {
 	for range 4 {
 		require.ErrorIs(t, <-done, holdfast.ErrNotAcquired)
 	}
+	kindtest.Eventually(t, "their places are given back", func() bool {
+		state, err := s.State(t.Context())
+		return err == nil && state.Waiters == 0
+	})
 	require.NoError(t, other.SetPermits(t.Context(), 2))
 	try(1, "0 of 2 permits free, 4 out")
 	for _, h := range holds[1:] {
