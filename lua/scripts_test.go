@@ -337,12 +337,13 @@ func TestParts(t *testing.T) {
 	scripts, err := filepath.Glob("*.lua")
 	require.NoError(t, err)
 	texts, included := map[string]string{}, map[string]bool{}
+	includes := regexp.MustCompile(`(?m)^[ \t]*-- include (.*)$`)
 	for _, path := range append(scripts, parts...) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
 		texts[path] = string(text)
-		for _, m := range assemble.Include.FindAllStringSubmatch(texts[path], -1) {
-			included["part/"+m[2]+".lua"] = true
+		for _, m := range includes.FindAllStringSubmatch(texts[path], -1) {
+			included["part/"+m[1]+".lua"] = true
 		}
 	}
 	sets := regexp.MustCompile(`\n-- Sets:  (\w+)`)

@@ -6,12 +6,11 @@ package assemble
 
 import (
 	"io/fs"
-	"regexp"
 	"strings"
 )
 
-// Include matches the line in whose place a part is pasted.
-var Include = regexp.MustCompile(`(?m)^([ \t]*)-- include (.*)\n`)
+// include is what the line begins with in whose place a part is pasted, behind its indentation.
+const include = "-- include "
 
 // Script is the text of a script: its file, with every include replaced by the statements of that
 // part. Redis has no imports, and functions cost a hot script a tenth of its time. So what several
@@ -24,43 +23,48 @@ var Include = regexp.MustCompile(`(?m)^([ \t]*)-- include (.*)\n`)
 // deeper or names no part.
 func Script(files fs.FS, script string) string {
 	const deepest = 3
-	return paste(files, script+".lua", deepest)
+	var text strings.Builder
+	paste(&text, files, script+".lua", read(files, script+".lua"), "", deepest)
+	return text.String()
 }
 
-// paste is the text of a file with its includes replaced, which may be nested deep times.
-func paste(files fs.FS, path string, deep int) string {
+// paste writes the lines of a file, indented, with those of its parts in the place of the includes, which may be nested deep
+// times. Programs wait for it when they start, so it writes each line once.
+func paste(to *strings.Builder, files fs.FS, path, text, indent string, deep int) {
+	for line := range strings.Lines(text) {
+		bare := strings.TrimLeft(line, " \t")
+		name, isInclude := strings.CutPrefix(bare, include)
+		if !isInclude {
+			if strings.TrimSpace(bare) != "" {
+				to.WriteString(indent)
+			}
+			to.WriteString(line)
+			continue
+		}
+		name = strings.TrimSuffix(name, "\n")
+		part := "part/" + name + ".lua"
+		if deep == 0 {
+			panic("lua: " + path + " includes " + name + ", but is included by a part itself, and may include nothing")
+		}
+		if _, err := fs.Stat(files, part); err != nil {
+			panic("lua: " + path + " includes " + name + ", but there is no " + part)
+		}
+		paste(to, files, part, Statements(read(files, part)), indent+line[:len(line)-len(bare)], deep-1)
+	}
+}
+
+func read(files fs.FS, path string) string {
 	text, err := fs.ReadFile(files, path)
 	if err != nil {
 		panic("lua: " + err.Error())
 	}
-	return Include.ReplaceAllStringFunc(string(text), func(line string) string {
-		m := Include.FindStringSubmatch(line)
-		indent, part := m[1], "part/"+m[2]+".lua"
-		if deep == 0 {
-			panic("lua: " + path + " includes " + m[2] + ", but is included by a part itself, and may include nothing")
-		}
-		if _, err := fs.Stat(files, part); err != nil {
-			panic("lua: " + path + " includes " + m[2] + ", but there is no " + part)
-		}
-		return indented(indent, Statements(paste(files, part, deep-1)))
-	})
+	return string(text)
 }
 
 // Statements is a part without its header, which is for readers of the file and not for the server.
 func Statements(part string) string {
-	for strings.HasPrefix(part, "--") {
+	for strings.HasPrefix(part, "--") && !strings.HasPrefix(part, include) {
 		_, part, _ = strings.Cut(part, "\n")
 	}
 	return part
-}
-
-// indented puts indent in front of every line that has any text.
-func indented(indent, text string) string {
-	lines := strings.SplitAfter(text, "\n")
-	for i, line := range lines {
-		if strings.TrimSpace(line) != "" {
-			lines[i] = indent + line
-		}
-	}
-	return strings.Join(lines, "")
 }
