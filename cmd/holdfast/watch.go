@@ -30,7 +30,7 @@ replica does not know how many listen; the command says so. --json has a kind. A
   entered     the owner has entered again, or left once
   handed on   the same owner has a new token: its client hands the lock on among its goroutines
   missed      it was granted, and is free again; not for a redlock, where a token may come from an attempt that failed
-  unlocked    the owner has unlocked, and the lock stays taken for the rest of HoldAtLeast; not for a redlock
+  unlocked    the owner has unlocked, and the lock stays taken for the rest of HoldAtLeast
   counted     a latch: COUNT is what is left
 The line of an election ends with what the leader says of itself.
 
@@ -93,17 +93,17 @@ func newWatch() *cobra.Command {
 // watcher is one "holdfast watch".
 type watcher struct {
 	watchConfig
-	rdbs      []redis.UniversalClient
-	clients   []*holdfast.Client
-	inspector *inspect.Inspector // of the only one
-	blind     bool               // this user may not ask it
-	stderr    io.Writer
-	print     func(event) error
-	counted   bool // we are one of those who listen, for who counts them
-	replica   bool // the server is one, and does not know who listens
-	silent    bool // Redis did not answer when it was asked last
-	kind      string
-	labels    map[string]string // by client
+	rdbs    []redis.UniversalClient
+	clients []*holdfast.Client
+	beside  []*beside // what asks each server for what the states of the kinds do not tell
+	blind   bool      // this user may not ask that
+	stderr  io.Writer
+	print   func(event) error
+	counted bool // we are one of those who listen, for who counts them
+	replica bool // the server is one, and does not know who listens
+	silent  bool // Redis did not answer when it was asked last
+	kind    string
+	labels  map[string]string // by client
 }
 
 func watch(c watchConfig, stdout, stderr io.Writer) error {

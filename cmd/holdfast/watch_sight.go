@@ -14,7 +14,6 @@ import (
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/election"
 	"github.com/holdfast-go/holdfast/fairlock"
-	"github.com/holdfast-go/holdfast/inspect"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/printable"
 	"github.com/holdfast-go/holdfast/internal/remote"
@@ -53,44 +52,16 @@ func (w *watcher) look(ctx context.Context) (*sight, error) {
 		if state.Owner == "" {
 			state.Token = 0 // it may come from an attempt that is under way, or has failed
 		}
-		s := w.seen("redlock", state.State)
+		s := w.seen("redlock", state.State).honest()
 		s.listen = true
-		return s.honest(), nil
+		w.complete(ctx, s)
+		return s, nil
 	}
 	s, err := w.lookAtKind(ctx)
 	if err == nil {
 		w.complete(ctx, s)
 	}
 	return s, err
-}
-
-// complete adds what the states of the kinds do not tell: how many wait, as "ls" counts them, and who has unlocked. Who may
-// not run the script for that sees less.
-func (w *watcher) complete(ctx context.Context, s *sight) {
-	if w.blind {
-		return
-	}
-	if w.inspector == nil {
-		w.inspector, _ = inspect.New(w.rdbs[0], nil) // of a client that there is
-	}
-	l, err := w.inspector.Lock(ctx, w.name)
-	if err != nil { // an outage is noticed by the next look
-		w.blind = lua.IsDenied(err)
-		return
-	}
-	if w.replica {
-		l = l.AtReplica()
-	}
-	if w.counted && l.Listening > 0 {
-		l.Listening--
-	}
-	s.waiters, s.listen = l.Waiting()
-	s.places = max(l.Waiters, 0)
-	for _, h := range l.Holders {
-		if h.Left {
-			s.unlocked = map[string]bool{h.Owner: true}
-		}
-	}
 }
 
 // lookAtKind asks as that kind does which the key looks like.

@@ -142,6 +142,45 @@ func TestWatchWaits(t *testing.T) {
 	require.Equal(t, []string{"unlocked", done.Owner(), unlockedNote}, []string{events[0].Event, events[0].Owner, events[0].Note})
 }
 
+// TestWatchUnlockedSeveral: of several masters a majority says that the owner has unlocked, while one is down; and WAIT is what "ls"
+// shows of each.
+func TestWatchUnlockedSeveral(t *testing.T) {
+	t.Parallel()
+	masters := redistest.StartMasters(t, 3)
+	w := &watcher{watchConfig: watchConfig{name: t.Name()}}
+	clients := func() (of []*holdfast.Client) {
+		for _, m := range masters {
+			of = append(of, kindtest.NewClient(t, m.Client(t), nil))
+		}
+		return of
+	}
+	w.clients = clients()
+	for _, m := range masters {
+		w.rdbs = append(w.rdbs, m.Client(t))
+	}
+	look := func() (s *sight) {
+		eventually(t, func() (answered bool) { // a busy machine may take longer than a look waits for a master
+			var err error
+			s, err = w.look(t.Context())
+			return err == nil
+		}, "a majority answers")
+		return s
+	}
+	require.Zero(t, look().waiters, "nobody has it, and nobody waits")
+	hold := kindtest.Lock(t, redlock.New(clients(), t.Name(), redlock.MasterTimeout(5*time.Second)), holdfast.HoldAtLeast(time.Hour))
+	require.Equal(t, -1, look().waiters, "of those who wait inside its process nothing is known")
+	kindtest.Begin(t.Context(), t, redlock.New(clients(), t.Name(), redlock.MasterTimeout(5*time.Second)).Lock)
+	eventually(t, func() bool { s := look(); return s.waiters == 1 && s.listen }, "one waits")
+	before := look()
+	require.Empty(t, before.unlocked)
+	masters[2].Kill()
+	require.NoError(t, hold.Unlock(t.Context()))
+	var events []event
+	eventually(t, func() bool { events = between(before, look()); return len(events) > 0 }, "an event")
+	require.Len(t, events, 1)
+	require.Equal(t, []string{"unlocked", hold.Owner(), unlockedNote}, []string{events[0].Event, events[0].Owner, events[0].Note})
+}
+
 // TestWatchKinds: a grant and a release of each kind, by what is in Redis alone.
 func TestWatchKinds(t *testing.T) {
 	t.Parallel()
