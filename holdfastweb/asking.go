@@ -108,7 +108,7 @@ func (p *poller) listOf(old *snapshot, parts []*taking, from time.Time) *snapsho
 
 // takeMaster collects what one master has, or one cluster.
 func (p *poller) takeMaster(ctx context.Context, old *snapshot, to *taking) {
-	var wrong error
+	wrong := errEnded // unless the loop below comes to its end
 	from := time.Now()
 	defer func() {
 		to.mu.Lock()
@@ -139,11 +139,12 @@ func (p *poller) takeMaster(ctx context.Context, old *snapshot, to *taking) {
 		to.worked = time.Since(from)
 		if to.more = len(to.list) >= p.opts.MaxLocks; to.more {
 			to.mu.Unlock()
-			return
+			break
 		}
 		to.list = append(to.list, e)
 		to.mu.Unlock()
 	}
+	wrong = nil
 }
 
 // add puts a lock into the list, once.

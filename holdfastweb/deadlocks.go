@@ -2,6 +2,7 @@ package holdfastweb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -62,7 +63,16 @@ func (p *poller) searchLocked() {
 func (s *search) run(ctx context.Context, opts *Options) {
 	from := time.Now()
 	s.rested = 0
-	found, err := s.deadlocks(ctx)
+	var found []inspect.Deadlock
+	err := errEnded
+	defer func() { s.end(opts, from, found, err) }() // also if a hook ends the goroutine, or no search would follow
+	found, err = s.deadlocks(ctx)
+}
+
+// errEnded is the error of a goroutine that a hook ended: no defer can stop runtime.Goexit.
+var errEnded = errors.New("a hook or dialer of go-redis ended the goroutine that asked, by runtime.Goexit")
+
+func (s *search) end(opts *Options, from time.Time, found []inspect.Deadlock, err error) {
 	var worked time.Duration
 	if err == nil || answered(err) {
 		worked = time.Since(from) - s.rested

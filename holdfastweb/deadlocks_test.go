@@ -2,7 +2,9 @@ package holdfastweb_test
 
 import (
 	"context"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -71,6 +73,27 @@ func TestDeadlocks(t *testing.T) {
 	require.NoError(t, one.Hold.Unlock(t.Context()))
 	eventually(t, "it is not shown any more", func() bool { return !strings.Contains(get(t, page, "/").body, "Deadlock: 2 callers") })
 	v.hears("that it has ended", func(u update) bool { return u.Head != "" && !strings.Contains(u.Head, "Deadlock: 2 callers") })
+}
+
+// TestDeadlocksAfterGoexit: a hook ends the goroutines that search for deadlocks and list the locks. Later searches and lists follow.
+func TestDeadlocksAfterGoexit(t *testing.T) {
+	srv := redistest.Start(t)
+	rdb := srv.Client(t)
+	var ended atomic.Int64
+	rdb.AddHook(redistest.Around(func(send func() error, cmds ...redis.Cmder) error {
+		if cmds[0].Name() == "scan" && ended.Add(1) <= 4 {
+			runtime.Goexit()
+		}
+		return send()
+	}))
+	alone := newCaller(t, srv, "alone", "orders:2")
+	alone.waitsFor(t, "orders:2")
+	page := newPage(t, rdb, quick(holdfastweb.Options{}))
+	v := watch(t, served(t, page).URL+"/events")
+	v.hears("the list and the circle", func(u update) bool {
+		return strings.Contains(u.Head, "Deadlock: a caller") && strings.Contains(get(t, page, "/").body, ">orders:2</a>")
+	})
+	require.Greater(t, ended.Load(), int64(4))
 }
 
 // TestDeadlocksRefused: where Redis does not let the page look, the page does not look as if there were none.

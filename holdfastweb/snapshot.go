@@ -90,7 +90,10 @@ func (e *entry) listed() bool {
 }
 
 // waiting is how many wait, as far as that is known.
-func (e *entry) waiting() int { return max(e.lock.Waiters, e.lock.Listening, 0) }
+func (e *entry) waiting() int {
+	n, _ := e.lock.Waiting()
+	return max(n, 0)
+}
 
 // snapshot is what is known at one time. It does not change once it is published, but for what it
 // remembers of its views.

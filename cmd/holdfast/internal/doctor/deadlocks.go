@@ -31,7 +31,7 @@ func Deadlocks(ctx context.Context, rdbs []redis.UniversalClient, flags string) 
 		circles, err := i.Deadlocks(ctx)
 		switch {
 		case lua.IsDenied(err):
-			return hidden("waits could not be read", err, "circles of waits are not seen", "+scan, +get, and what docs/security.md says for who looks at locks"), nil
+			return hidden("waits could not be read", err, "there may be deadlocks that this check cannot see", "+scan, +get, and the other permissions of a user that inspects locks (docs/security.md)"), nil
 		case err != nil:
 			return nil, err
 		}
