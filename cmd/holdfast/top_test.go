@@ -62,15 +62,24 @@ func watching(t *testing.T, srv *redistest.Server, change func(*topConfig)) *top
 	return watchingAt(t, "redis://"+srv.Addr(), srv.Client(t), change)
 }
 
-// watchingAt starts it before any servers.
+// watchingAt starts it before a server of any form.
 func watchingAt(t *testing.T, at string, rdb redis.UniversalClient, change func(*topConfig)) *top {
 	t.Helper()
-	c := topConfig{connection: connection{addresses: []address{newAddress(at)}}, sort: "waiters", out: &bytes.Buffer{}, share: 100}
+	return watchingAll(t, []redis.UniversalClient{rdb}, func(c *topConfig) {
+		c.addresses = []address{newAddress(at)}
+		if change != nil {
+			change(c)
+		}
+	})
+}
+
+// watchingAll starts it before several.
+func watchingAll(t *testing.T, clients []redis.UniversalClient, change func(*topConfig)) *top {
+	t.Helper()
+	c := topConfig{sort: "waiters", out: &bytes.Buffer{}, share: 100}
 	c.every.Duration = 20 * time.Millisecond
-	if change != nil {
-		change(&c)
-	}
-	pic, err := c.picture(t.Context(), []redis.UniversalClient{rdb})
+	change(&c)
+	pic, err := c.picture(t.Context(), clients)
 	require.NoError(t, err)
 	d := newDesk(pic, c.every.Duration)
 	w := &top{T: t, model: &seen{topModel: newTopModel(c, d)}}
@@ -319,6 +328,24 @@ func TestTopTwoServers(t *testing.T) {
 	require.Contains(t, string(said), "the hold of "+owner+" was ended")
 	require.NotZero(t, exists(t, one.Client(t), "ledger"))
 	require.Zero(t, exists(t, other.Client(t), "ledger"))
+}
+
+// TestTopOneDown: while one of several masters is down, the screen shows what the others have, and which one is missing.
+func TestTopOneDown(t *testing.T) {
+	t.Cleanup(func() { // after the clients have closed
+		require.Eventually(t, func() bool { return kindtest.Goroutines("pool.(*ConnPool).tryDial") == 0 }, patience, 5*time.Millisecond)
+	})
+	one, other := redistest.Start(t), redistest.Start(t)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, one.Client(t), nil), "ledger"))
+	clients := []redis.UniversalClient{one.Client(t), other.Client(t)}
+	w := watchingAll(t, clients, func(c *topConfig) {
+		c.addresses = []address{newAddress(one.Addr()), newAddress(other.Addr())}
+		other.Kill()
+	})
+	w.shows("names ", " old, missing: master 2", "1/ledger", "asking again: ", other.Addr())
+	other.Restart()
+	w.hides("missing")
+	w.shows("names ", " old", "1/ledger")
 }
 
 // TestTopOnSentinel: after a fail-over it shows what there is at the new master, which another one takes there.

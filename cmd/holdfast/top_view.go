@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -125,6 +126,13 @@ func (m *topModel) freshness() string {
 		if st.Progress > 0 && m.now.Sub(st.Listed) > stale {
 			text += fmt.Sprintf(", next %d%%", int(st.Progress*100))
 		}
+	}
+	if n := len(m.status.Missing); n > 0 && len(m.addresses) > 1 {
+		masters := make([]string, n)
+		for i, at := range m.status.Missing {
+			masters[i] = strconv.Itoa(at + 1)
+		}
+		text += ", " + m.paint(yellow, "missing: master "+strings.Join(masters, ", "))
 	}
 	if taken, ok := m.taken(); ok {
 		text += fmt.Sprintf("  takes %.2f%%", taken*100)

@@ -2,6 +2,7 @@ package live
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -251,8 +252,10 @@ func (p *Picture) Rows() (rows []*Row, version int) { return p.all() }
 // Status is how a picture comes about.
 type Status struct {
 	// Listed is when the last pass began that came to its end, of several servers the earliest: what was
-	// there then, and is still, is in the picture. Zero: no pass has come to its end yet.
-	Listed time.Time
+	// there then, and is still, is in the picture. Zero: no pass has come to its end yet. The servers in Missing do
+	// not count, unless all are.
+	Listed  time.Time
+	Missing []int // the servers that failed when they were last asked
 	// Progress is how much of the pass under way is done, of 1; of several servers the least. Negative:
 	// there is none, or it is not known.
 	Progress float64
@@ -267,10 +270,14 @@ type Status struct {
 // Status tells how the picture comes about.
 func (p *Picture) Status() Status {
 	st := Status{Progress: -1, Since: p.begin}
+	var listed, missing []time.Time // when the last passes began
 	for n, s := range p.servers {
 		s.mu.Lock()
-		if n == 0 || s.passed.Before(st.Listed) {
-			st.Listed = s.passed
+		if s.faults != [lanes]error{} {
+			st.Missing = append(st.Missing, n)
+			missing = append(missing, s.passed)
+		} else {
+			listed = append(listed, s.passed)
 		}
 		if !s.passing.IsZero() && s.keys > 10*step { // of a few the locks take longer than the keys
 			done := min(float64((s.scanned()-s.scans)*step)/float64(s.keys), 0.99)
@@ -287,6 +294,12 @@ func (p *Picture) Status() Status {
 			}
 		}
 		s.mu.Unlock()
+	}
+	if len(listed) == 0 {
+		listed = missing
+	}
+	if len(listed) > 0 {
+		st.Listed = slices.MinFunc(listed, time.Time.Compare)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
