@@ -147,6 +147,8 @@ a claim has ended
 the number is gone
 	PERMITS(u:h7@40s v:h9@60s)/60s | sem_release | 1 | LOCK=2/30d PERMITS(v:h9@60s)/60s COUNTS=semaphore/30d |
 	if n > 0 and tonumber(known or nil) then => if n > 0 then
+all is gone
+	nothing | sem_release | -1 | nothing | count(true) => count()
 `)
 
 var semRenewRows = table(`
@@ -165,6 +167,8 @@ its lease has ended
 `)
 
 var semPollRows = table(`
+all is gone
+	nothing | sem_poll u:h8 | 1 15000 clock '' '' '' '' -3 3 3 '' u:h8 | nothing | count(true) => count()
 places are kept
 	threeBy9 line8 LISTEN(permits:u) | sem_poll place=40s u:h8 u:h6 | 1 ttl:60s clock v:h9 '' 1 '' -3 3 '' 1 u:h6 |
 	same LINE(u:h8=8)/160s PLACES(u:h8+40s)/160s | missing[#missing + 1] = owner =>

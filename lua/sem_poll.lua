@@ -17,7 +17,7 @@
 
 -- include permits
 
-local failed = count()
+local failed = count(true)
 if failed then return failed end
 local id, place = ARGV[2], nil
 local missing, tell = {}, {}

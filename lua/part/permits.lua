@@ -48,8 +48,10 @@ local function client(owner) return string.match(owner, '^(.*):(h%d+)$') end
 local free = nil -- permits
 local known = nil -- how many of them the server knew to be free; false: nothing
 
--- count finds out how many permits are free, and returns an error if the key holds no number, or a latch's.
-local function count()
+-- count finds out how many permits are free, and returns an error if the key holds no number, or a latch's. A number that the server does
+-- not know is written, unless anytime is true and neither permits nor waiters are there: a call that may come at any time, also from a
+-- client that was closed long ago, makes no semaphore on a server that has lost it.
+local function count(anytime)
   known = call('GET', name)
   if known and call('GET', KEYS[8]) == 'latch' then
     return redis.error_reply('HOLDFAST the key ' .. name .. ' is a latch, not a semaphore')
@@ -60,6 +62,7 @@ local function count()
   end
   if not known then
     free = tonumber(ARGV[1]) - call('ZCARD', permits)
+    if anytime and call('EXISTS', permits, queue) == 0 then return nil end
     call('SET', name, free, 'PX', remembered)
     call('SET', KEYS[8], 'semaphore', 'PX', remembered)
   end

@@ -24,7 +24,7 @@ if refused then return refused end
 local ok, failed, unheard = pcall(function()
   drop(ARGV[2])
   for i = behind, #ARGV do drop(ARGV[i]) end
-  local wrong = count()
+  local wrong = count(true)
   if wrong then return wrong end
   sweep(0)
   local refused, untold = grant(ARGV[3], tonumber(ARGV[4]), ARGV[5])

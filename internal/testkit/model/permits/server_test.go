@@ -104,10 +104,10 @@ func (k *keys) card() (n int8) {
 
 func (k *keys) all() int8 { return k.free + k.card() }
 
-// count is the one of part/permits.lua.
-func (k *keys) count(e *terms) {
+// count is the one of part/permits.lua. A number that is not written means nothing to later scripts.
+func (k *keys) count(e *terms, anytime bool) {
 	if !k.counted {
-		k.counted, k.free = true, e.permits-k.card()
+		k.counted, k.free = !anytime || k.card() > 0 || k.Queue[0].Owner != 0, e.permits-k.card()
 	}
 }
 

@@ -192,7 +192,7 @@ func (m *exploration) Lose() {
 
 // acquire is sem_acquire.lua.
 func (k *keys) acquire(e *terms, owner uint8, again, place bool) (a answer) {
-	k.count(e)
+	k.count(e, false)
 	n := e.wants(owner)
 	granted := func() answer {
 		a.status, a.token = lua.Done, k.nextToken(e)
@@ -281,7 +281,7 @@ func (k *keys) nearest() uint8 {
 
 // join is sem_join.lua. owners end with a zero.
 func (k *keys) join(e *terms, owners line.Owners) (a answer) {
-	k.count(e)
+	k.count(e, false)
 	for _, owner := range owners {
 		if p := k.of(owner); owner != 0 && p != nil && p.n > 0 && !p.torn {
 			return answer{status: lua.Done}
@@ -313,7 +313,7 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 		k.drop(owner)
 	}
 	counted := k.counted
-	k.count(e)
+	k.count(e, true)
 	switch {
 	case !counted:
 	case n == 0 && e.Off.Has(countsGone):
@@ -336,7 +336,7 @@ func (k *keys) release(e *terms, owner uint8) (a answer) {
 
 // poll is sem_poll.lua. owners end with a zero.
 func (k *keys) poll(e *terms, c uint8, owners line.Owners) (a answer) {
-	k.count(e)
+	k.count(e, true)
 	for i, owner := range owners {
 		switch {
 		case owner == 0:
@@ -383,7 +383,7 @@ func (k *keys) renew(e *terms, owner uint8) (a answer) {
 
 // set is sem_set.lua.
 func (k *keys) set(e *terms, permits int8) (a answer) {
-	k.count(e)
+	k.count(e, false)
 	k.free += permits - k.all()
 	if e.Off.Has(setsAll) {
 		k.free = permits
