@@ -24,18 +24,18 @@ var (
 	//	the owner has the lock, and the re-entry has no answer    ErrUnavailable
 	//	the context had ended before the call                     the context's cause, and neither of the two
 	//
-	// A server is silent if it has never answered this client. It is also silent if it has answered
-	// nothing during the call, and was asked for half of that time. A call of less than 100 ms may
-	// end before a healthy server can answer, so a second counts instead. If callers of this client
-	// return late from their waits, their delay is added to that time: a process that has no time
-	// to wake them has none to read answers either. A server that nobody had the time to ask is not
-	// silent.
+	// A server is silent if it has answered nothing during the call, and was asked for half of that
+	// time. A call of less than 100 ms may end before a healthy server can answer, so a second
+	// counts instead. If callers of this client return late from their waits, their delay is added
+	// to that time: a process that has no time to wake them has none to read answers either. A
+	// server that nobody had the time to ask is not silent, and one that answers too late has
+	// answered.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds
 	// the lock and did not pass on the hold's context, except under a context of [WithOwner]. If no
-	// majority of a quorum names one owner, the text has what each master said. If masters that did
-	// not answer decide who has the lock, that is a failed query.
+	// majority of a quorum names one owner, the text has what each master said. If a master that is
+	// silent decides who has the lock, that is a failed query.
 	//
 	// If the key is not a lock (it has no time to live, or fields that are not owners), the text
 	// says what the key is. If the key clearly belongs to something else, Lock does not wait and

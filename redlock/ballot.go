@@ -186,6 +186,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, onAnswer func(a
 			return
 		}
 		defer close(done)
+		v.Asks()
 		a, repeats := b.attempt(ctx, v, what), 0
 		if what.grants && errors.Is(a.err, remote.ErrLate) && !b.releasing() {
 			a, repeats = b.attempt(ctx, v, what), 1 // at once, because the clock is known now

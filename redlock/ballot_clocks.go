@@ -27,6 +27,7 @@ func (b *ballot) learnClocks(ctx context.Context) {
 			b.q.base.Client.Tasks().Often(func() {
 				ctx, cancel := v.client.Server().Within(remote.Detach(ctx), b.patience)
 				defer cancel()
+				v.Asks()
 				err := v.Meet(ctx)
 				if unanswered(err) == nil {
 					err = v.client.Server().LearnClock(ctx)

@@ -73,6 +73,7 @@ func (b *ballot) listeners(ctx context.Context, v *voter) int {
 	channel := b.q.voter.Channel()
 	ctx, cancel := v.client.Server().Within(ctx, b.patience) // nobody waits longer
 	defer cancel()
+	v.Asks()
 	counts, err := numSub(ctx, v.client, channel)
 	v.End(unanswered(err))
 	if err != nil {

@@ -165,6 +165,7 @@ func (v votes) send(ctx context.Context, e *batch, due []*renewal, patience time
 	v.home.Tasks().Go(func() {
 		failure, sent := remote.ErrSilent, suspend.System.Now()
 		var forgot []renewalAnswer
+		to.Asks()
 		results := lua.RenewAll(remote.Detach(ctx), to.client.Redis(), e.calls)
 		v.home.Session().ReportAll(sent, e.calls, results)
 		for n, result := range results {

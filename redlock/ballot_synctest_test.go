@@ -73,6 +73,7 @@ func findsOut(t *testing.T) bool {
 		b.patience = 100 * time.Millisecond
 		_, silent := v.Begin(b.patience)
 		require.False(t, silent)
+		v.Asks()
 		v.End(errors.New("no answer"))
 		require.Eventually(t, func() bool { return v.Silence() > b.patience }, 10*time.Second, time.Millisecond)
 		_, before := v.sequence.enter()

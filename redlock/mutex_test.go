@@ -257,6 +257,28 @@ func TestVoteOfTheDead(t *testing.T) {
 	require.NoError(t, lockOnce(t.Context(), m), "a minority keeps nobody out")
 }
 
+// TestSlowMastersAreNotSilent: masters that decide answer, but later than MasterTimeout allows. That is no outage, and the error says
+// what each of them did. The control: one of them is silent.
+func TestSlowMastersAreNotSilent(t *testing.T) {
+	t.Parallel()
+	const stranger = "00000000-0000-4000-8000-000000000000:h1"
+	l := newLab(t, 3)
+	p := l.versed(nil)
+	m := p.mutex(uniqueName(t), redlock.MasterTimeout(50*time.Millisecond), redlock.TrustRestarts())
+	l.give(0, m.Name(), stranger, time.Hour)
+	for _, proxy := range p.proxies[1:] {
+		for nth := range 100 {
+			proxy.DelayReply(isVote, nth+1, 300*time.Millisecond)
+		}
+	}
+	wait := holdfast.Wait(700 * time.Millisecond)
+	err := refused(t.Context(), t, m.Lock, wait)
+	tells(t, err, not(holdfast.ErrUnavailable), "0 of 3 masters agreed, and 2 have to; 1 (", `): held by `+stranger+`; 2 (`, "no answer for ")
+
+	p.proxies[1].Silence(true)
+	eventually(t, "an outage", func() bool { return errors.Is(kindtest.Err(m.Lock(t.Context(), wait)), holdfast.ErrUnavailable) })
+}
+
 // TryLock asks a majority that is out of reach once, or twice where it does not take long.
 func TestTryLockAndOutage(t *testing.T) {
 	t.Parallel()

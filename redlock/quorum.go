@@ -125,12 +125,18 @@ func (q *quorum) NewAcquirer(string) engine.Acquirer { return &quorumAcquirer{q:
 // Silent is [engine.Backend.Silent]: fewer masters than a majority answer.
 func (q *quorum) Silent(patience time.Duration) bool {
 	speaking := 0
-	for _, v := range q.voters {
-		if !v.Silent(patience) {
+	for i := range q.voters {
+		if !q.isSilent(i, patience) {
 			speaking++
 		}
 	}
 	return speaking < q.need
+}
+
+// isSilent reports whether a master is silent. Each vote waits for several goroutines, so the delays of a process that has
+// no time for them count several times.
+func (q *quorum) isSilent(i int, patience time.Duration) bool {
+	return q.voters[i].Silent(patience + 3*q.base.Client.Server().Late())
 }
 
 // NoAnswer is [engine.Backend.NoAnswer].

@@ -204,6 +204,18 @@ func (e *quorumError) Unwrap() (errs []error) {
 	return errs
 }
 
+// Silent is [engine.Undecided].
+func (e *quorumError) Silent(patience time.Duration) bool {
+	for i := range e.tally.answers {
+		switch err := e.tally.answers[i].err; {
+		case err == nil, errors.Is(err, errWaiting), errors.Is(err, remote.ErrLate):
+		case !errors.Is(err, remote.ErrSilent), e.q.isSilent(i, patience):
+			return true
+		}
+	}
+	return false
+}
+
 // final reports whether it is useless to ask again: so many masters refuse to serve, or cannot be
 // asked by this client, that no majority is possible.
 func (e *quorumError) final() bool { return e.hopeless(refusal) }

@@ -25,7 +25,7 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
-	// Silent reports whether the servers that decide are silent: they have never answered, a question has
+	// Silent reports whether the servers that decide are silent: a question has
 	// failed since they did, or they have answered nothing for so long, and were asked for half of that.
 	// A server that nobody asks is not silent.
 	Silent(patience time.Duration) bool

@@ -38,9 +38,19 @@ func (g *grant) noted() (n *Note, known int) {
 // errAsking is why a caller who asks once is refused before any server has said who has the lock.
 var errAsking = errors.New("another call of this client asks for it, and has no answer yet")
 
+// patience is for how long servers must have been silent before this caller is told of an outage.
+func (a *Acquisition) patience() time.Duration {
+	return a.base.Client.server.Patience(a.wait, start.Add(a.begun))
+}
+
 // silent reports whether the servers that decide have been silent for as long as the caller stayed, see [Backend.Silent].
-func (a *Acquisition) silent() bool {
-	return a.base.backend.Silent(a.base.Client.server.Patience(a.wait, start.Add(a.begun)))
+func (a *Acquisition) silent() bool { return a.base.backend.Silent(a.patience()) }
+
+// Undecided is the error of a vote that masters decide which did not answer in the time that each of them has. They may be
+// slow, or the process may have no time for their answers: it is an outage if one of them is silent, see [Backend.Silent].
+type Undecided interface {
+	error
+	Silent(patience time.Duration) bool
 }
 
 // waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the
@@ -54,6 +64,10 @@ func (a *Acquisition) waitError(cause error) error {
 	note, known := g.noted()
 	said, news, failure := note.since(known)
 	silent := a.silent()
+	var late error
+	if vote := Undecided(nil); errors.As(failure, &vote) && !vote.Silent(a.patience()) {
+		failure, late = nil, vote
+	}
 	if front, id := g.inFront(); front != nil && !news {
 		said, news = Refusal{At: time.Now(), Blocker: remote.Blocker{Left: -1, Owner: id}}, true
 	}
@@ -83,7 +97,7 @@ func (a *Acquisition) waitError(cause error) error {
 		age = time.Since(said.At)
 	}
 	by, ok := a.ctx.Value(ownerKey{}).(*owner)
-	return &notAcquired{said, age, cause, failure, own, ok && by.chosen}
+	return &notAcquired{said, age, cause, failure, late, own, ok && by.chosen}
 }
 
 // inFront is the grant of this client that has the lock and the front place of the local queue, and its owner's
@@ -121,6 +135,7 @@ type notAcquired struct {
 	age     time.Duration // of the word
 	cause   error         // why nobody waits any more; nil if it was asked once
 	failure error         // of the server since then, or nil
+	late    error         // of the last vote, some of whose masters answered too late; or nil
 	own     *Lock         // that was asked for, if the owner is of the same client: for a hint; else nil
 	chosen  bool          // the caller chose its owner, and needs no hint that it may be another one
 }
@@ -143,6 +158,9 @@ func (r *notAcquired) Error() string {
 	}
 	if r.failure != nil {
 		add("%v since: %v", errs.ErrUnavailable, r.failure)
+	}
+	if r.late != nil {
+		add("%v", r.late)
 	}
 	if r.own != nil {
 		if hint := r.own.hintFor(r.Owner, r.chosen); hint != "" {

@@ -34,7 +34,7 @@ type Master struct {
 	met   atomic.Bool         // it was asked for its run, whatever came of that
 
 	out    atomic.Int64 // questions under way
-	silent atomic.Int64 // since when questions got no answer, as nanoseconds since epoch; 0: the last one did
+	silent atomic.Int64 // since when questions that were sent got no answer, as nanoseconds since epoch; 0: the last one did
 	last   atomic.Int64 // when the last answer was there, in the same way; 0: never
 
 	pace    atomic.Int64          // how long answers take, in nanoseconds, smoothed; 0: not known
@@ -81,21 +81,20 @@ func (dials) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPi
 // Begin notes that a question is about to be sent. silent says that earlier ones have had no answer
 // for longer than patience, so it is of no use to wait for this one; send, whether to send it all
 // the same: one at a time is enough to find out that the server is back. After send, [Master.End]
-// has to be called. For a question that is not sent after all, call [Master.Probe] in its place if
-// silent was true, and [Master.Unsent] if it was not.
+// has to be called, and [Master.Asks] before. For a question that is not sent after all, call
+// [Master.Probe] in its place if silent was true, and [Master.Unsent] if it was not.
 func (m *Master) Begin(patience time.Duration) (send, silent bool) {
-	now := time.Since(epoch)
-	since := time.Duration(m.silent.Load())
-	if since == 0 {
-		m.silent.CompareAndSwap(0, int64(max(now, 1)))
-	}
-	silent = since != 0 && now-since > patience
+	silent = m.Silence() > patience
 	if m.out.Add(1) > 1 && silent {
 		m.out.Add(-1)
 		return false, true
 	}
 	return true, silent
 }
+
+// Asks notes that a question is sent now. A question that waits for its turn, in a process that has no time
+// for it, does not make the server silent.
+func (m *Master) Asks() { m.silent.CompareAndSwap(0, max(int64(time.Since(epoch)), 1)) }
 
 // End notes what became of a question: nil if there was an answer, which an error of the server is
 // too, else why there was none.
@@ -112,16 +111,13 @@ func (m *Master) End(failure error) {
 
 // Unsent ends a question in place of [Master.End] that was not sent after all, which says nothing of
 // the server. It is for a server that was not silent when the question began.
-func (m *Master) Unsent() {
-	if m.out.Add(-1) == 0 {
-		m.silent.Store(0)
-	}
-}
+func (m *Master) Unsent() { m.out.Add(-1) }
 
 // Probe asks a silent server something that changes nothing, in place of a question that is not sent
 // after all. [Master.Begin] allows one question at a time. If callers left before each of these was
 // sent, nothing would find out that the server is back.
 func (m *Master) Probe(ctx context.Context) {
+	m.Asks()
 	_, err := m.info(ctx)
 	if errs.IsReply(err) {
 		err = nil
@@ -150,12 +146,19 @@ func (m *Master) Failure() error {
 	return nil
 }
 
-// Silent reports whether the server is silent: it has never answered, the last question has failed, or it
-// has answered nothing for so long, and was asked for half of that.
+// Silent reports whether the server is silent: the last question has failed, or it has answered nothing for
+// so long, and was asked for half of that. That a question was not answered in the time that it had is no such
+// failure: a process without time for its callers has none for answers.
 func (m *Master) Silent(patience time.Duration) bool {
+	if failure := m.Failure(); failure != nil && !isContext(failure) {
+		return true
+	}
 	last := m.last.Load()
-	return last == 0 || m.Failure() != nil ||
-		time.Since(epoch)-time.Duration(last) >= patience && m.Silence() >= patience/2
+	return (last == 0 || time.Since(epoch)-time.Duration(last) >= patience) && m.Silence() >= patience/2
+}
+
+func isContext(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
 // Silence is for how long the server has not answered what it was asked, 0 if it has.

@@ -209,6 +209,9 @@ func (a *Attempts) GiveUp() { a.home.Report(a.Script, a.start, a.made-1, a.Err) 
 
 func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, failed *atomic.Pointer[error]) Decision {
 	a.Reply, a.Err = reply, err
+	if failed != nil && err == nil {
+		failed.Store(nil) // also if it came too late: the server answers
+	}
 	if a.Err == nil && a.Reply.Status == lua.Late {
 		a.at.Clock.Refused(a.Sent, a.Reply.LateTime())
 		if a.Err = ErrLate; !a.late && ctx.Err() == nil {
@@ -217,9 +220,6 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 		}
 	}
 	if a.Err == nil {
-		if failed != nil {
-			failed.Store(nil)
-		}
 		return Settled
 	}
 	unsent := lua.IsUnsent(a.Err)
@@ -231,7 +231,7 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 	}
 	a.failure = a.Err
 	a.home.NotePanic(a.Err)
-	if failed != nil && IsOutage(a.Err) && !combine.IsNotSent(a.Err) && (ctx.Err() == nil || !IsContext(a.Err)) {
+	if failed != nil && err != nil && IsOutage(a.Err) && !combine.IsNotSent(a.Err) && (ctx.Err() == nil || !IsContext(a.Err)) {
 		err := a.Err
 		failed.Store(&err)
 	}

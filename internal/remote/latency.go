@@ -182,8 +182,8 @@ func (l *latency) isSilent(patience time.Duration) bool {
 			asked = l.oldest.sent
 		}
 	}
-	return l.last.IsZero() || l.failed.After(l.last) ||
-		time.Since(l.last) >= patience && !asked.IsZero() && left.Sub(asked) >= patience/2
+	return l.failed.After(l.last) || time.Since(l.last) >= patience && !asked.IsZero() &&
+		left.Sub(asked) >= patience/2
 }
 
 // latencies are those of the masters of a cluster. A cluster whose master is not known has one too,
@@ -271,9 +271,10 @@ const (
 	remembered = time.Second
 )
 
-// Silent reports whether the server that has a name is silent. It is in three cases: it has never
-// answered; since its last answer a command has failed or a connection was refused; or it has
-// answered nothing for as long as patience, and was asked for half of that time.
+// Silent reports whether the server that has a name is silent. It is in two cases: since its last answer a command
+// has failed or a connection was refused; or it has answered nothing for as long as patience, and was asked for half
+// of that time. One that has never answered is no special case: ten thousand callers who come at once to a new client
+// may have left before the first of them has its answer.
 func (s *Server) Silent(name string, patience time.Duration) bool {
 	return s.latencyOf(s.MasterOf(name)).isSilent(patience)
 }
@@ -316,6 +317,9 @@ func (s *Server) Patience(wait context.Context, begun time.Time) time.Duration {
 	}
 	return waited + late
 }
+
+// Late is by how much callers of this client have left late in the last second, at most.
+func (s *Server) Late() time.Duration { return s.lateness.most(time.Now(), 0) }
 
 // lateness is by how much callers have left late in the last second.
 type lateness struct {

@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -200,6 +201,38 @@ func TestLatencyKnowsOfRefusals(t *testing.T) {
 		})
 		require.False(t, silent(l))
 		require.NoError(t, l.whyUnreached())
+	})
+}
+
+// TestNewServerIsNotSilentAtOnce: a server that has never answered is silent when it was asked for long enough, as any other.
+func TestNewServerIsNotSilentAtOnce(t *testing.T) {
+	inBubble(t, "asked", func(t *testing.T, l *latency) {
+		require.False(t, l.isSilent(0), "nobody has asked it")
+		c := l.begin()
+		time.Sleep(400 * time.Millisecond)
+		require.False(t, l.isSilent(time.Second), "its callers may have left before the first answer")
+		time.Sleep(100 * time.Millisecond)
+		require.True(t, l.isSilent(time.Second))
+		l.timeOut(c)
+		require.True(t, l.isSilent(time.Second))
+		require.False(t, l.isSilent(time.Minute))
+	})
+}
+
+// TestLateIsAnAnswer: a server that refuses a request because it came late has answered.
+func TestLateIsAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &Session{Life: t.Context(), Retry: time.Hour}
+		a, failed := NewAttempts(&Server{}, s, Retry{}), atomic.Pointer[error]{}
+		cut := errors.New("cut")
+		a.Decide(t.Context(), lua.Reply{}, cut, &failed)
+		require.ErrorIs(t, *failed.Load(), cut, "control")
+		late := lua.NewReply(lua.Late, "1000000000000000")
+		for _, want := range []Decision{RetryNow, RetryLater} {
+			require.Equal(t, want, a.Decide(t.Context(), late, nil, &failed))
+			require.ErrorIs(t, a.Err, ErrLate)
+			require.Nil(t, failed.Load())
+		}
 	})
 }
 
