@@ -70,35 +70,15 @@ func (p *protocol) announce(owner, token, value string, lease time.Duration, pub
 // leader asks who leads. Replies: Done, owner, token, value and the milliseconds left; or Denied.
 func (p *protocol) leader() lua.Call { return lua.ElectionLeader.Call(p.keys.Name, p.said) }
 
-// backend is that of a fair lock, for candidates of which each is one of its own.
-type backend struct {
-	engine.Backend
-	engine.Waiter
-	keys keys.Lock
-	said string
-}
-
+// newLock makes the lock of a fair one's server. An owner is a single term, so what it says late is never taken for the
+// word of its next one. Nor is a term handed off within the process: its successor has to announce itself.
 func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
 	b := fair.NewLock(c, p, opts...)
-	if b.Err == nil {
-		be := b.Backend()
-		b.Use(&backend{be, be.(engine.Waiter), p.keys, p.said})
-	}
+	b.Refine(func(t *engine.Traits) {
+		t.NoReentry, t.HandsOff = true, false
+		t.NoAtLeast = "a leader that resigns makes room for the next; leave the option out"
+	}, func(err error) error {
+		return remote.Explain(err, p.keys.Name, "an election", p.keys.Token, p.keys.Queue, p.keys.Deadlines, p.said)
+	})
 	return b
-}
-
-// Traits is [engine.Backend.Traits]. An owner is a single term, so what it says late is never taken
-// for the word of its next one. Nor is a term handed off within the process: its successor has to
-// announce itself.
-func (b *backend) Traits() engine.Traits {
-	t := b.Backend.Traits()
-	t.NoReentry, t.HandsOff = true, false
-	t.NoAtLeast = "a leader that resigns makes room for the next; leave the option out"
-	return t
-}
-
-// Explain is [engine.Backend.Explain].
-func (b *backend) Explain(err error) error {
-	k := b.keys
-	return remote.Explain(err, k.Name, "an election", k.Token, k.Queue, k.Deadlines, b.said)
 }

@@ -91,7 +91,13 @@ var _ holdfast.Locker = (*RWMutex)(nil)
 func New(c *holdfast.Client, name string, opts ...holdfast.Option) *RWMutex {
 	client := (*engine.Client)(c)
 	p := newProtocol(client.InRedis(name))
-	return &RWMutex{newSide(client, writing{p}, false, opts), newSide(client, reading{p}, true, opts), p}
+	write, read := engine.NewLock(client, writing{p}, opts...), engine.NewLock(client, reading{p}, opts...)
+	write.Refine(func(t *engine.Traits) { t.Upgrade = ErrUpgrade }, nil)
+	read.Refine(func(t *engine.Traits) {
+		t.Shared, t.Together = true, true
+		t.NoAtLeast = "readers keep nobody out for longer than they read; give it to Lock only"
+	}, nil)
+	return &RWMutex{write, read, p}
 }
 
 // Name is the name of the lock in Redis.

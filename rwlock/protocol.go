@@ -114,7 +114,7 @@ func (p reading) Release(owner, publish string) lua.Call {
 	return lua.RwReadRelease.Call(p.name, p.channel, p.keys.Reader(owner), owner, kind.Publish(publish))
 }
 
-// ReleaseAfter is never called: see [server.Traits].
+// ReleaseAfter is never called: HoldAtLeast is refused.
 func (p reading) ReleaseAfter(owner string, _ time.Duration, publish string) lua.Call {
 	return p.Release(owner, publish)
 }

@@ -91,7 +91,7 @@ func (p *protocol) ReleaseRun(owner string, others []string, publish string) lua
 	return p.call(lua.SemRelease, behind(others, owner, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
-// ReleaseAfter is never called: see [backend.Traits].
+// ReleaseAfter is never called: HoldAtLeast is refused.
 func (p *protocol) ReleaseAfter(owner string, _ time.Duration, publish string) lua.Call {
 	return p.Release(owner, publish)
 }

@@ -57,12 +57,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"regexp"
 	"strings"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
@@ -97,6 +100,16 @@ func New(c *holdfast.Client, name string, permits int, opts ...holdfast.Option) 
 		s.base.Err = checkPermits("permits", permits, maxPermits)
 	}
 	return s
+}
+
+// newLock makes the lock of a fair one's server, which several owners hold at once, and each but once.
+func newLock(c *engine.Client, p *protocol, opts []engine.Option) *engine.Lock {
+	b := fair.NewLock(c, p, opts...)
+	b.Refine(func(t *engine.Traits) {
+		t.Shared, t.NoReentry, t.HandsOff = true, true, false
+		t.NoAtLeast = "permits come back when they are unlocked; leave the option out"
+	}, p.explain)
+	return b
 }
 
 func checkPermits(field string, n, most int) error {
@@ -224,4 +237,28 @@ func (s *Semaphore) fail(op string, err error) error {
 		return nil
 	}
 	return &holdfast.Error{Op: op, Kind: kindName, Name: s.Name(), Err: err}
+}
+
+// explain is [engine.Backend.Explain].
+func (p *protocol) explain(err error) error {
+	if lua.IsError(err, "HOLDFAST_PERMITS") {
+		return errs.Both(errs.ErrInvalid, errs.Reworded(tooMany(err.Error())+"; ask for fewer, or raise their number with SetPermits", err))
+	}
+	k := p.keys
+	return remote.Explain(err, k.Name, "a semaphore", k.Ends, k.Token, k.Queue, k.Places, k.Wants, k.Counts)
+}
+
+// refusal is what the script says of one who asks for more permits than there are.
+var refusal = regexp.MustCompile(`(?s)HOLDFAST_PERMITS (\d+) permits were asked for, and the semaphore .* has (\d+)`)
+
+// tooMany reads like "n is 4, and the semaphore has 3 permits".
+func tooMany(text string) string {
+	n := refusal.FindStringSubmatch(text)
+	switch {
+	case n == nil:
+		return strings.TrimPrefix(text, "HOLDFAST_PERMITS ")
+	case n[2] == "1":
+		return fmt.Sprintf("n is %s, and the semaphore has 1 permit", n[1])
+	}
+	return fmt.Sprintf("n is %s, and the semaphore has %s permits", n[1], n[2])
 }

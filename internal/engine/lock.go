@@ -61,6 +61,15 @@ func (b *Lock) Use(be Backend) {
 	b.explain = be.Explain
 }
 
+// Refine changes what the backend says of its locks, for a kind of its own: their traits, and what an error of Redis
+// means; nil: what it means for the backend.
+func (b *Lock) Refine(traits func(*Traits), explain func(error) error) {
+	traits(&b.traits)
+	if explain != nil {
+		b.explain = explain
+	}
+}
+
 // Beside says which other clients' servers grant the lock: the client's label is shown there, too.
 func (b *Lock) Beside(clients []*Client) {
 	b.beside = clients
@@ -303,7 +312,7 @@ func (a *Asker) MayAsk(ctx context.Context) error {
 // text is the server's error.
 func ExplainUnannounced(b *Lock, text string) string {
 	if reply := serverError(text); !lua.IsDenied(reply) {
-		return b.backend.Explain(reply).Error()
+		return b.explain(reply).Error()
 	}
 	return "permit this user to publish on " + b.wire.Channel() + ": " + text
 }

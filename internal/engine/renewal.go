@@ -48,7 +48,7 @@ func (c *Client) Renew(ctx context.Context, batch []watchdog.Renewal) {
 		case result.Err == nil, lua.IsError(result.Err, "WRONGTYPE"):
 			batch[i].Verdict = watchdog.Gone // somebody else's hash, none, or no hash at all
 		case errs.IsReply(result.Err):
-			refusal := t.base.backend.Explain(result.Err)
+			refusal := t.base.explain(result.Err)
 			t.RenewalError.Store(&refusal)
 			batch[i].Err = refusal
 		default:
