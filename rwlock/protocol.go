@@ -39,11 +39,7 @@ func (p *protocol) State() lua.Call { return lua.RwState.Call(p.name, p.token, p
 
 // force frees the lock of some readers.
 func (p *protocol) force(readers []string, publish string) lua.Call {
-	args := []any{p.name, p.channel, "-", kind.Publish(publish)}
-	for _, owner := range readers {
-		args = append(args, owner)
-	}
-	return lua.RwForce.Call(args...)
+	return lua.RwForce.Call(kind.Behind(readers, p.name, p.channel, "-", kind.Publish(publish))...)
 }
 
 // writing is the protocol of who writes.

@@ -22,7 +22,6 @@ type protocol struct {
 	boxed [8]any // the keys, in the order of the scripts, and boxed once: see [fair.Protocol]
 	// permits is how many there are if the server knows of none yet, as text.
 	permits any
-	boxes   kind.Boxes
 }
 
 var (
@@ -60,7 +59,7 @@ func (p *protocol) Mailbox(of string) string {
 
 // Acquire is [kind.Protocol.Acquire].
 func (p *protocol) Acquire(a kind.Ask) lua.Call {
-	lease, ttl := p.boxes.Lease(a.Lease)
+	lease, ttl := p.Lease(a.Lease)
 	return p.call(lua.SemAcquire, a.Owner, a.Count, lease, ttl, kind.Flag(a.Again), fair.PlaceMillis(a.Place), claimMillis,
 		kind.Publish(a.Publish), a.Until)
 }
@@ -75,20 +74,12 @@ func (p *protocol) Poll(client, publish string, waiting []fair.Waiting) lua.Call
 	return p.call(lua.SemPoll, fair.Behind(waiting, client, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
-// behind are some arguments, and owners behind them.
-func behind(owners []string, args ...any) []any {
-	for _, owner := range owners {
-		args = append(args, owner)
-	}
-	return args
-}
-
 // Release is [kind.Lock.Release].
 func (p *protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun(owner, nil, publish) }
 
 // ReleaseRun is [kind.Queuer.ReleaseRun]. Permits are not handed off in runs.
 func (p *protocol) ReleaseRun(owner string, others []string, publish string) lua.Call {
-	return p.call(lua.SemRelease, behind(others, owner, kind.Publish(publish), claimMillis, keepMillis)...)
+	return p.call(lua.SemRelease, kind.Behind(others, owner, kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
 // ReleaseAfter is never called: HoldAtLeast is refused.
@@ -103,7 +94,7 @@ func (p *protocol) Renew(owner string, lease time.Duration) lua.Call {
 
 // RenewSeveral is [kind.Several.RenewSeveral].
 func (p *protocol) RenewSeveral(owner string, n int, lease time.Duration) lua.Call {
-	millis, ttl := p.boxes.Lease(lease)
+	millis, ttl := p.Lease(lease)
 	k := &p.boxed
 	return lua.SemRenew.Call(k[0], k[1], k[2], p.permits, owner, millis, ttl, n)
 }

@@ -3,7 +3,6 @@ package fair
 import (
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -38,12 +37,9 @@ type Waiting struct {
 
 // Protocol has a lock's keys and makes the calls of its scripts.
 type Protocol struct {
-	kind string
-	keys keys.Lock
-	// The keys again, boxed once: go-redis takes arguments as any, and boxing a string anew for
-	// each call allocates.
-	name, token, queue, deadlines, channel any
-	boxes                                  kind.Boxes
+	kind.Plain
+	kind             string
+	queue, deadlines any // keys, boxed once like those of [kind.Plain]
 }
 
 var _ QueueProtocol = (*Protocol)(nil)
@@ -52,10 +48,14 @@ var _ QueueProtocol = (*Protocol)(nil)
 var places = kind.Places{Longest: longestPlace, Refusal: lua.Reply.QueueRefusal, Clock: true}
 
 // NewProtocol is for the lock called name of a kind.
-func NewProtocol(kind, name string) *Protocol {
-	k := keys.For(name)
-	return &Protocol{kind: kind, keys: k, name: k.Name, token: k.Token, queue: k.Queue, deadlines: k.Deadlines, channel: k.Channel}
+func NewProtocol(ofKind, name string) *Protocol {
+	p := &Protocol{Plain: kind.NewPlain(name), kind: ofKind}
+	p.queue, p.deadlines = p.Keys.Queue, p.Keys.Deadlines
+	return p
 }
+
+// Kind is [kind.Lock.Kind].
+func (p *Protocol) Kind() string { return p.kind }
 
 // Boxed once, like the keys.
 var (
@@ -90,15 +90,6 @@ func PlaceMillis(use time.Duration) any {
 	return max(use.Milliseconds(), 1)
 }
 
-// Kind is [kind.Lock.Kind].
-func (p *Protocol) Kind() string { return p.kind }
-
-// Name is [kind.Lock.Name].
-func (p *Protocol) Name() string { return p.keys.Name }
-
-// Channel is [kind.Lock.Channel].
-func (p *Protocol) Channel() string { return p.keys.Channel }
-
 // Places is [kind.Queuer.Places].
 func (p *Protocol) Places() kind.Places { return places }
 
@@ -106,25 +97,20 @@ func (p *Protocol) Places() kind.Places { return places }
 // channel on which Redisson calls that owner. A message has the owner without its client, the
 // token, the time of the grant in microseconds, the length of the claim in milliseconds, and the
 // others of the run, without their client.
-func (p *Protocol) Mailbox(of string) string { return p.keys.Mailbox(of) }
+func (p *Protocol) Mailbox(of string) string { return p.Keys.Mailbox(of) }
 
 // Acquire is [kind.Protocol.Acquire].
 func (p *Protocol) Acquire(a kind.Ask) lua.Call {
-	lease, ttl := p.boxes.Lease(a.Lease)
-	return lua.FairAcquire.Call(p.name, p.token, p.queue, p.deadlines, p.channel,
+	lease, ttl := p.Lease(a.Lease)
+	return lua.FairAcquire.Call(p.Hash, p.Token, p.queue, p.deadlines, p.Releases,
 		a.Owner, lease, ttl, kind.Flag(a.Again), PlaceMillis(a.Place), claimMillis, kind.Publish(a.Publish), a.Until)
 }
 
 // Join asks for places for waiters that have none yet. See fair_join.lua.
 func (p *Protocol) Join(waiting []Waiting, publish string, until int64) lua.Call {
 	args := make([]any, 0, 9+2*len(waiting))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, until, claimMillis, kind.Publish(publish), keepMillis)
+	args = append(args, p.Hash, p.Token, p.queue, p.deadlines, p.Releases, until, claimMillis, kind.Publish(publish), keepMillis)
 	return lua.FairJoin.Call(Behind(waiting, args...)...)
-}
-
-// Recount is [kind.Lock.Recount].
-func (p *Protocol) Recount(owner string, count int, lease time.Duration) lua.Call {
-	return lua.Recount.Call(p.name, owner, count, kind.Millis(lease))
 }
 
 // Release is [kind.Lock.Release].
@@ -132,28 +118,18 @@ func (p *Protocol) Release(owner, publish string) lua.Call { return p.ReleaseRun
 
 // ReleaseRun is [kind.Queuer.ReleaseRun].
 func (p *Protocol) ReleaseRun(owner string, served []string, publish string) lua.Call {
-	args := make([]any, 0, 9+len(served))
-	args = append(args, p.name, p.token, p.queue, p.deadlines, p.channel, owner, kind.Publish(publish),
-		claimMillis, keepMillis)
-	for _, id := range served {
-		args = append(args, id)
-	}
-	return lua.FairRelease.Call(args...)
+	return lua.FairRelease.Call(kind.Behind(served, p.Hash, p.Token, p.queue, p.deadlines, p.Releases, owner,
+		kind.Publish(publish), claimMillis, keepMillis)...)
 }
 
 // ReleaseAfter is [kind.Lock.ReleaseAfter].
 func (p *Protocol) ReleaseAfter(owner string, rest time.Duration, publish string) lua.Call {
-	return lua.LeaveQueue.Call(p.name, p.channel, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
-}
-
-// Renew is [kind.Lock.Renew].
-func (p *Protocol) Renew(owner string, lease time.Duration) lua.Call {
-	return lua.Renew.Call(p.name, p.token, owner, kind.Millis(lease), kind.TokenTTL(lease))
+	return lua.LeaveQueue.Call(p.Hash, p.Releases, p.queue, owner, kind.Millis(rest), kind.Publish(publish))
 }
 
 // State is [kind.Protocol.State].
 func (p *Protocol) State() lua.Call {
-	return lua.FairState.Call(p.name, p.token, p.queue, p.deadlines, p.channel)
+	return lua.FairState.Call(p.Hash, p.Token, p.queue, p.deadlines, p.Releases)
 }
 
 // Poll keeps the places of live waiters from ending. Replies: Done, milliseconds left to the
@@ -161,6 +137,6 @@ func (p *Protocol) State() lua.Call {
 // listen on the client's mailbox (-1: not known), 1 if several other clients are in front of all
 // places of this client, and the owners that have no place.
 func (p *Protocol) Poll(client, publish string, waiting []Waiting) lua.Call {
-	return lua.FairPoll.Call(Behind(waiting, p.name, p.token, p.queue, p.deadlines, p.channel, client, publish,
+	return lua.FairPoll.Call(Behind(waiting, p.Hash, p.Token, p.queue, p.deadlines, p.Releases, client, publish,
 		claimMillis, keepMillis)...)
 }
