@@ -17,31 +17,54 @@ func (b *ballot) learnClocks(ctx context.Context) {
 	if b.q.majorityTime(time.Now()) > 0 && !slices.ContainsFunc(b.q.voters, func(v *voter) bool { return !v.IsMet() }) {
 		return
 	}
-	answers, asked := make(chan struct{}, len(b.votes)), 0
+	unmet := func(v *voter) bool {
+		return v.client.Context().Err() == nil && (!v.IsMet() || v.client.Server().Clock.At(time.Now()) <= 0)
+	}
+	b.consult(ctx, unmet, func(ctx context.Context, v *voter) (int, error) {
+		err := v.Meet(ctx)
+		if unanswered(err) == nil {
+			err = v.client.Server().LearnClock(ctx)
+		}
+		return 0, err
+	}, func(int) bool { return false })
+}
+
+// consult asks some masters for a number at the same time, but not those that are known to be silent. It passes each answer to
+// enough, -1 for an error, and returns when that is true, when all have answered, when the patience is over, or when ctx ends.
+func (b *ballot) consult(ctx context.Context, to func(*voter) bool, ask func(context.Context, *voter) (int, error),
+	enough func(n int) bool) {
+	answers, asked := make(chan int, len(b.votes)), 0
 	for _, v := range b.q.voters {
-		if v.client.Context().Err() != nil || v.IsMet() && v.client.Server().Clock.At(time.Now()) > 0 {
+		if !to(v) {
 			continue
 		}
 		if send, _ := v.Begin(b.patience); send {
 			asked++
 			b.q.base.Client.Tasks().Often(func() {
-				ctx, cancel := v.client.Server().Within(remote.Detach(ctx), b.patience)
+				ctx, cancel := v.client.Server().Within(remote.Detach(ctx), b.patience) // nobody waits longer
 				defer cancel()
 				v.Asks()
-				err := v.Meet(ctx)
-				if unanswered(err) == nil {
-					err = v.client.Server().LearnClock(ctx)
+				n, err := ask(ctx, v)
+				if v.End(unanswered(err)); err != nil {
+					n = -1
 				}
-				v.End(unanswered(err))
-				answers <- struct{}{}
+				answers <- n
 			})
 		}
 	}
-	timer := time.NewTimer(b.patience)
+	await(ctx, b.patience, answers, asked, enough)
+}
+
+// await passes so many answers to enough, until that is true, the patience is over or ctx ends.
+func await[T any](ctx context.Context, patience time.Duration, answers <-chan T, missing int, enough func(T) bool) {
+	timer := time.NewTimer(patience)
 	defer timer.Stop()
-	for ; asked > 0; asked-- {
+	for ; missing > 0; missing-- {
 		select {
-		case <-answers:
+		case a := <-answers:
+			if enough(a) {
+				return
+			}
 		case <-timer.C:
 			return
 		case <-ctx.Done():

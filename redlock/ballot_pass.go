@@ -41,45 +41,25 @@ func (b *ballot) reserveOrRelease(ctx context.Context, budget remote.SharedBudge
 // reaches a majority of the masters, and any two majorities have a master in common. So if a
 // majority names no listener, no such waiter exists.
 func (b *ballot) others(ctx context.Context) (most int) {
-	voters, need, asked := b.q.voters, b.q.need, 0
-	answers := make(chan int, len(voters))
-	for _, v := range voters {
-		if send, _ := v.Begin(b.patience); send {
-			asked++
-			b.q.base.Client.Tasks().Often(func() { answers <- b.listeners(ctx, v) })
+	need, answered, to := b.q.need, 0, func(*voter) bool { return true }
+	b.consult(ctx, to, b.listeners, func(n int) bool {
+		if n >= 0 {
+			answered++
 		}
-	}
-	timer := time.NewTimer(b.patience)
-	defer timer.Stop()
-	for answered := 0; answered < need; asked-- {
-		if asked == 0 {
-			return -1
-		}
-		select {
-		case n := <-answers:
-			if n >= 0 {
-				answered++
-			}
-			most = max(most, n)
-		case <-timer.C:
-			return -1
-		}
+		most = max(most, n)
+		return answered == need
+	})
+	if answered < need {
+		return -1
 	}
 	return most
 }
 
-// listeners is how many other clients listen at one master; -1 if the master does not answer.
-func (b *ballot) listeners(ctx context.Context, v *voter) int {
+// listeners is how many other clients listen at one master.
+func (b *ballot) listeners(ctx context.Context, v *voter) (int, error) {
 	channel := b.q.voter.Channel()
-	ctx, cancel := v.client.Server().Within(ctx, b.patience) // nobody waits longer
-	defer cancel()
-	v.Asks()
 	counts, err := numSub(ctx, v.client, channel)
-	v.End(unanswered(err))
-	if err != nil {
-		return -1
-	}
-	return max(int(counts[channel])-v.client.Hub().Listens(channel), 0)
+	return max(int(counts[channel])-v.client.Hub().Listens(channel), 0), err
 }
 
 // reserve makes further tokens known to a majority. The owner then hands them out.

@@ -164,15 +164,11 @@ func (b *ballot) withdraw(ctx context.Context) (granted int) {
 	}
 	answers := make(chan int, len(b.votes))
 	asked := len(b.giveBack(ctx, remote.SharedBudget{}, publish, func(i int, _ remote.Outcome) { answers <- i }))
-	timer := time.NewTimer(b.patience)
-	defer timer.Stop()
-	for missing := held; len(missing) > 0 && asked > 0; asked-- {
-		select {
-		case i := <-answers:
+	if missing := held; len(held) > 0 {
+		await(context.Background(), b.patience, answers, asked, func(i int) bool {
 			missing = without(missing, i)
-		case <-timer.C:
-			return len(held)
-		}
+			return len(missing) == 0
+		})
 	}
 	return len(held)
 }

@@ -76,21 +76,15 @@ func (v votes) Renew(ctx context.Context, batch []watchdog.Renewal) {
 			open++
 		}
 	}
-	timer := time.NewTimer(patience)
-	defer timer.Stop()
-	for open > 0 {
-		select {
-		case a := <-answers:
+	if open > 0 {
+		await(ctx, patience, answers, cap(answers), func(a renewalAnswer) bool {
 			r := due[a.to]
 			before := r.settled()
 			if r.noteAnswer(a); !before && r.settled() {
 				open--
 			}
-			continue
-		case <-timer.C:
-		case <-ctx.Done():
-		}
-		break
+			return open == 0
+		})
 	}
 	for i, r := range due {
 		batch[i].Verdict = r.verdict()

@@ -197,7 +197,7 @@ redlock/ballot_gap.go
 	Anew: return «!OFF && »a.run != nil &&
 	Gaps: func (b *ballot) overtaken(but func(i int) bool) bool {« if OFF { return false }»
 redlock/ballot_pass.go
-	Listeners: voters, need, asked := b.q.voters, b.q.need, 0«; if OFF { voters, need = voters[:1], 1 }»
+	Listeners: to := b.q.need, 0, func(*voter) bool { return true }«; if OFF { need, to = 1, func(v *voter) bool { return v == b.q.voters[0] } }»
 redlock/ballot_release.go
 	Detach: «if !OFF { »ctx = remote.Detach(ctx)« }»
 	Withdraw: func (b *ballot) withdraw(ctx context.Context) (granted int) {« if OFF { return 0 }»
