@@ -104,6 +104,7 @@ const (
 	root     // the face of the engine: what users read
 	watchers // internal/telemetry: what exporters of metrics share; reads the events of users
 	adapters // internal/adapt: what adapters to other libraries share; sees locks as users do
+	faces    // internal/operr: what the kinds share that users see
 	kinds    // one package per kind of lock; any directory that is none of the above
 	tools    // scripts: programs
 	programs // cmd: what users install; they may depend on more
@@ -127,6 +128,8 @@ func layerOf(dir string) layer {
 		return watchers
 	case dir == "internal/adapt":
 		return adapters
+	case dir == "internal/operr":
+		return faces
 	case dir == "internal/remote":
 		return remote
 	case first == "internal":
@@ -213,6 +216,8 @@ func forbidden(from, to string) string {
 		return "an exporter hears what every observer hears, and knows the reasons of a loss; it sees nothing inside"
 	case d == adapters:
 		return "what other libraries make of locks is their adapters' affair; the library knows of none"
+	case d == faces && f != kinds:
+		return "what users see of a kind is for its package to say"
 	case f == adapters && d != root:
 		return "an adapter takes locks of any kind, as users do"
 	case d == guards:
@@ -323,6 +328,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 		"counts nothing":        "internal/engine>internal/telemetry rlock>internal/telemetry .>internal/telemetry",
 		"sees nothing inside":   "internal/telemetry>internal/engine internal/telemetry>rlock",
 		"knows of none":         "rlock>internal/adapt",
+		"for its package":       "internal/engine>internal/operr .>internal/operr internal/fair>internal/operr",
 		"of any kind":           "internal/adapt>rlock internal/adapt>internal/engine",
 		"what the engine gives": "internal/waitwatch>internal/engine internal/notify>.",
 		"has something to tell": "rlock>internal/notify internal/remote>internal/waitwatch internal/fair>internal/notify",
@@ -341,7 +347,7 @@ func TestTheRulesRefuseAndAllow(t *testing.T) {
 			"internal/engine>internal/remote internal/engine>lua internal/engine>pubsub internal/engine>watchdog " +
 			"internal/engine>internal/kind internal/engine>internal/held internal/engine>internal/master " +
 			"internal/remote>watchdog internal/kind>lua pubsub>internal/task lua>!fmt lua>!github.com/redis/go-redis/v9 " +
-			"rlock>. rlock>internal/engine fairlock>lua fairlock>internal/fair internal/fair>pubsub " +
+			"rlock>. rlock>internal/engine rlock>internal/operr internal/operr>. fairlock>lua fairlock>internal/fair internal/fair>pubsub " +
 			"internal/fair>internal/remote internal/fair>internal/engine redlock>pubsub redlock>watchdog redlock>lua " +
 			"redlock>internal/remote redlock>internal/keys redlock>internal/kind fence>lua fence>internal/keys " +
 			"fence>internal/held internal/telemetry>. internal/telemetry>watchdog internal/adapt>. cmd/holdfast>fence " +

@@ -63,17 +63,19 @@ package election
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
 	"github.com/holdfast-go/holdfast/internal/errs"
+	"github.com/holdfast-go/holdfast/internal/operr"
 )
 
 // ErrNoLeader says that nobody leads at this moment.
 var ErrNoLeader = errors.New("nobody leads")
+
+var ops = operr.Kind{Name: kindName, New: "Election; make one with election.New"}
 
 // Election is an election by name. Any number of Elections, in any number of processes, with one
 // name on one Redis are the same election. Make one with [New]; it holds no resources and needs no
@@ -147,21 +149,10 @@ func (e *Election) IsLeader() bool {
 }
 
 // check returns an error for a zero or nil Election, so that its methods do not panic.
-func (e *Election) check(op string) error {
-	if e == nil || e.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Election; make one with election.New",
-			holdfast.ErrInvalid)}
-	}
-	return nil
-}
+func (e *Election) check(op string) error { return ops.Check(op, e != nil && e.base != nil) }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (e *Election) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: e.Name(), Err: err}
-}
+func (e *Election) fail(op string, err error) error { return ops.Fail(op, e.Name(), err) }
 
 // invalid is an [holdfast.ErrInvalid] of an operation.
 func (e *Election) invalid(op, format string, args ...any) error {

@@ -60,11 +60,14 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/keys"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/operr"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
 
 const kindName = "latch"
+
+var ops = operr.Kind{Name: kindName, New: "Latch; make one with latch.New"}
 
 // defaultStay is how long a latch stays without Set or CountDown.
 const defaultStay = 24 * time.Hour
@@ -216,11 +219,7 @@ func (l *Latch) ask(ctx context.Context) (remote.Outcome, error) {
 
 // check returns an error for a zero or nil Latch, so that its methods do not panic.
 func (l *Latch) check(op string) error {
-	if l == nil || l.asker.Client == nil && l.asker.Err == nil {
-		return &holdfast.Error{Op: op, Kind: kindName,
-			Err: fmt.Errorf("%w: nil or zero Latch; make one with latch.New", holdfast.ErrInvalid)}
-	}
-	return nil
+	return ops.Check(op, l != nil && (l.asker.Client != nil || l.asker.Err != nil))
 }
 
 // checkLength is check for what begins something under the name.
@@ -237,12 +236,7 @@ func (l *Latch) explain(err error) error {
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (l *Latch) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: l.Name(), Err: err}
-}
+func (l *Latch) fail(op string, err error) error { return ops.Fail(op, l.Name(), err) }
 
 // notOpen says what is left to count.
 func notOpen(left int) error {

@@ -7,9 +7,12 @@ import (
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/operr"
 )
 
 const kindName = "multilock"
+
+var ops = operr.Kind{Name: kindName}
 
 // Mutex is several locks as one. Make one with [New]; it holds no resources and needs no closing. All
 // methods are safe for concurrent use.
@@ -125,9 +128,4 @@ func (m *Mutex) take(ctx context.Context, opts []holdfast.Option, once bool) (*h
 }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (m *Mutex) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
-}
+func (m *Mutex) fail(op string, err error) error { return ops.Fail(op, m.Name(), err) }

@@ -82,11 +82,13 @@ package redlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/operr"
 )
+
+var ops = operr.Kind{Name: kindName, New: "Mutex; make one with redlock.New"}
 
 // Mutex is a lock by name on a set of masters. Any number of Mutexes, in any number of processes,
 // with one name on the same masters are the same lock. Make one with [New]; it holds no resources
@@ -208,19 +210,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // check returns an error for a zero or nil Mutex, so that its methods do not panic.
-func (m *Mutex) check(op string) error {
-	if m == nil || m.masters == nil {
-		return &holdfast.Error{Op: op, Kind: kindName,
-			Err: fmt.Errorf("%w: nil or zero Mutex; make one with redlock.New",
-				holdfast.ErrInvalid)}
-	}
-	return nil
-}
+func (m *Mutex) check(op string) error { return ops.Check(op, m != nil && m.masters != nil) }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (m *Mutex) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
-}
+func (m *Mutex) fail(op string, err error) error { return ops.Fail(op, m.Name(), err) }

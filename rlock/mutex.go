@@ -57,11 +57,13 @@ package rlock
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/operr"
 )
+
+var ops = operr.Kind{Name: kindName, New: "Mutex; make one with rlock.New"}
 
 // Mutex is a lock by name. Any number of Mutexes, in any number of processes, with one name on one
 // Redis are the same lock. Make one with [New]; it holds no resources and needs no closing. All
@@ -162,22 +164,7 @@ func (m *Mutex) ForceUnlock(ctx context.Context) (bool, error) {
 }
 
 // check returns an error for a zero or nil Mutex, so that its methods do not panic.
-func (m *Mutex) check(op string) error {
-	if m == nil || m.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName, Err: fmt.Errorf("%w: nil or zero Mutex; make one with rlock.New",
-			holdfast.ErrInvalid)}
-	}
-	return nil
-}
+func (m *Mutex) check(op string) error { return ops.Check(op, m != nil && m.base != nil) }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-//
-// It is not inlined, because its variables would be on the stack of every waiter, which then would not fit into 2 KiB.
-//
-//go:noinline
-func (m *Mutex) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
-}
+func (m *Mutex) fail(op string, err error) error { return ops.Fail(op, m.Name(), err) }

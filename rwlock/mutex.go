@@ -61,16 +61,18 @@ package rwlock
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/operr"
 )
 
 // ErrUpgrade says that the owner reads and wants to write, so that it would wait for itself. Lock
 // returns it at once, or when the owner is granted a read during the wait.
 var ErrUpgrade = errors.New("this owner holds the lock to read, so to write it would wait for itself; unlock the read hold first, " +
 	"or write first and read under the write hold's context")
+
+var ops = operr.Kind{Name: kindName, New: "RWMutex; make one with rwlock.New"}
 
 // RWMutex is a read-write lock by name. Any number of RWMutexes, in any number of processes, with
 // one name on one Redis are the same lock. Make one with [New]; it holds no resources and needs no
@@ -182,18 +184,7 @@ func (r *reader) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfas
 }
 
 // check returns an error for a zero or nil RWMutex, so that its methods do not panic.
-func (m *RWMutex) check(op string) error {
-	if m == nil || m.write == nil {
-		return &holdfast.Error{Op: op, Kind: kindName,
-			Err: fmt.Errorf("%w: nil or zero RWMutex; make one with rwlock.New", holdfast.ErrInvalid)}
-	}
-	return nil
-}
+func (m *RWMutex) check(op string) error { return ops.Check(op, m != nil && m.write != nil) }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (m *RWMutex) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: m.Name(), Err: err}
-}
+func (m *RWMutex) fail(op string, err error) error { return ops.Fail(op, m.Name(), err) }

@@ -65,9 +65,12 @@ import (
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/fair"
 	"github.com/holdfast-go/holdfast/internal/kind"
+	"github.com/holdfast-go/holdfast/internal/operr"
 	"github.com/holdfast-go/holdfast/internal/remote"
 	"github.com/holdfast-go/holdfast/lua"
 )
+
+var ops = operr.Kind{Name: kindName, New: "Semaphore; make one with semaphore.New"}
 
 // Semaphore is a semaphore by name. Any number of Semaphores, in any number of processes, with one
 // name on one Redis are the same semaphore. Make one with [New]; it holds no resources and needs no
@@ -223,21 +226,10 @@ func (s *Semaphore) SetPermits(ctx context.Context, permits int) error {
 }
 
 // check returns an error for a zero or nil Semaphore, so that its methods do not panic.
-func (s *Semaphore) check(op string) error {
-	if s == nil || s.base == nil {
-		return &holdfast.Error{Op: op, Kind: kindName,
-			Err: fmt.Errorf("%w: nil or zero Semaphore; make one with semaphore.New", holdfast.ErrInvalid)}
-	}
-	return nil
-}
+func (s *Semaphore) check(op string) error { return ops.Check(op, s != nil && s.base != nil) }
 
 // fail wraps the error of an operation in a [holdfast.Error]. It returns nil for nil.
-func (s *Semaphore) fail(op string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &holdfast.Error{Op: op, Kind: kindName, Name: s.Name(), Err: err}
-}
+func (s *Semaphore) fail(op string, err error) error { return ops.Fail(op, s.Name(), err) }
 
 // explain is [engine.Backend.Explain].
 func (p *protocol) explain(err error) error {
