@@ -132,12 +132,12 @@ func (s *Semaphore) Name() string {
 
 // Lock is Acquire of one permit.
 func (s *Semaphore) Lock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.acquire(ctx, "lock", s.lock, 1, opts)
+	return s.acquire(ctx, "lock", (*engine.Lock).Lock, 1, opts)
 }
 
 // TryLock is TryAcquire of one permit.
 func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.acquire(ctx, "try", s.try, 1, opts)
+	return s.acquire(ctx, "try", (*engine.Lock).TryLock, 1, opts)
 }
 
 // Acquire waits for n permits, at least 1 and at most 10 000, and gets all of them or none.
@@ -159,24 +159,16 @@ func (s *Semaphore) TryLock(ctx context.Context, opts ...holdfast.Option) (*hold
 // With the first two, errors.Is is also true for the cause of the context. After any error the
 // caller holds nothing, and the client gives back permits that the server may have granted.
 func (s *Semaphore) Acquire(ctx context.Context, n int, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.acquire(ctx, "acquire", s.lock, n, opts)
+	return s.acquire(ctx, "acquire", (*engine.Lock).Lock, n, opts)
 }
 
 // TryAcquire is Acquire without waiting. If fewer than n permits are free, or others wait, it returns
 // [holdfast.ErrNotAcquired] at once.
 func (s *Semaphore) TryAcquire(ctx context.Context, n int, opts ...holdfast.Option) (*holdfast.Hold, error) {
-	return s.acquire(ctx, "try to acquire", s.try, n, opts)
+	return s.acquire(ctx, "try to acquire", (*engine.Lock).TryLock, n, opts)
 }
 
-type locking func(context.Context, []engine.Option) (*engine.Hold, error)
-
-func (s *Semaphore) lock(ctx context.Context, opts []engine.Option) (*engine.Hold, error) {
-	return s.base.Lock(ctx, opts...)
-}
-
-func (s *Semaphore) try(ctx context.Context, opts []engine.Option) (*engine.Hold, error) {
-	return s.base.TryLock(ctx, opts...)
-}
+type locking func(*engine.Lock, context.Context, ...engine.Option) (*engine.Hold, error)
 
 func (s *Semaphore) acquire(ctx context.Context, op string, lock locking, n int, opts []holdfast.Option) (*holdfast.Hold, error) {
 	if err := s.check(op); err != nil {
@@ -191,7 +183,7 @@ func (s *Semaphore) acquire(ctx context.Context, op string, lock locking, n int,
 	if n > 1 {
 		opts = append(opts[:len(opts):len(opts)], engine.Count(n))
 	}
-	h, err := lock(ctx, opts)
+	h, err := lock(s.base, ctx, opts...)
 	return (*holdfast.Hold)(h), s.fail(op, err)
 }
 
