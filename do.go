@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/holdfast-go/holdfast/internal/engine"
+	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
 // Do calls fn under the hold's context while l is held, and then unlocks, even if fn panics. It
@@ -69,18 +70,7 @@ func outcome(err, unlock error) error {
 		!errors.Is(unlock, ErrUnavailable) {
 		return &Error{Op: e.Op, Kind: e.Kind, Name: e.Name, Err: err}
 	}
-	return together(err, unlock)
-}
-
-// together joins two errors on one line. Either may be nil.
-func together(one, other error) error {
-	switch {
-	case one == nil:
-		return other
-	case other == nil:
-		return one
-	}
-	return fmt.Errorf("%w; %w", one, other)
+	return errs.Join(err, unlock)
 }
 
 // SyncLocker makes a sync.Locker of l, for code that takes one. Its Lock and Unlock cannot return

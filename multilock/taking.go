@@ -160,7 +160,7 @@ func (t *taking) several(members []member) (n int, err error) {
 	if n == len(got) {
 		return n, nil
 	}
-	return n, and(t.in(members[n], got[n].err), failed)
+	return n, errs.Join(t.in(members[n], got[n].err), failed)
 }
 
 // result is what came of one question of several.
@@ -221,7 +221,7 @@ func (t *taking) finish() {
 // giveUp gives back what is held, before the error is returned.
 func (t *taking) giveUp(why error) error {
 	t.done = true
-	return and(why, t.giveBack(t.have))
+	return errs.Join(why, t.giveBack(t.have))
 }
 
 // giveBack gives holds back at the same time. The error is that of those that may be left. None is waited for longer
@@ -254,15 +254,4 @@ func (t *taking) in(m member, err error) error {
 		return err
 	}
 	return fmt.Errorf("%s %s: %w", m.kind, printable.Quote(m.name), err)
-}
-
-// and is two errors in one line, either of which may be nil.
-func and(one, other error) error {
-	switch {
-	case one == nil:
-		return other
-	case other == nil:
-		return one
-	}
-	return fmt.Errorf("%w; %w", one, other)
 }

@@ -119,13 +119,7 @@ func (j *joined) releasesOnError() bool {
 // together is several errors in one line. (The standard library would put them on as many.)
 func together(failed []error) (all error) {
 	for _, err := range failed {
-		switch {
-		case err == nil:
-		case all == nil:
-			all = err
-		default:
-			all = fmt.Errorf("%w; %w", all, err)
-		}
+		all = errs.Join(all, err)
 	}
 	return all
 }

@@ -26,6 +26,17 @@ var (
 // Both is two reasons in one line; errors.Join would put them on two.
 func Both(what, why error) error { return pair{what, why} }
 
+// Join is two errors in one line, either of which may be nil.
+func Join(one, other error) error {
+	switch {
+	case one == nil:
+		return other
+	case other == nil:
+		return one
+	}
+	return fmt.Errorf("%w; %w", one, other)
+}
+
 // Reworded is an error with another text. errors.Is and errors.As find in it what they found before.
 func Reworded(text string, err error) error { return reworded{err, text} }
 

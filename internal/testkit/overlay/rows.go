@@ -175,7 +175,7 @@ multilock/member.go
 multilock/taking.go
 	SetTurns: first == nil || engine.HasOwner(ctx)« || OFF» {
 	Behind: «if OFF { t.have = append(t.have, one.hold); continue }; »behind = append(behind, one.hold)
-	AllOrNone: «if OFF { return why }; »return and(why, t.giveBack(t.have))
+	AllOrNone: «if OFF { return why }; »return errs.Join(why, t.giveBack(t.have))
 pubsub/follow.go
 	AtMaster: case master.IsReplica(cmd.Val())« && !OFF»:
 pubsub/hub.go
