@@ -17,10 +17,10 @@ func (b *ballot) learnClocks(ctx context.Context) {
 	if b.q.majorityTime(time.Now()) > 0 && !slices.ContainsFunc(b.q.voters, func(v *voter) bool { return !v.IsMet() }) {
 		return
 	}
-	unmet := func(v *voter) bool {
+	unknown := func(v *voter) bool {
 		return v.client.Context().Err() == nil && (!v.IsMet() || v.client.Server().Clock.At(time.Now()) <= 0)
 	}
-	b.consult(ctx, unmet, func(ctx context.Context, v *voter) (int, error) {
+	b.consult(ctx, unknown, func(ctx context.Context, v *voter) (int, error) {
 		err := v.Meet(ctx)
 		if unanswered(err) == nil {
 			err = v.client.Server().LearnClock(ctx)
@@ -55,7 +55,8 @@ func (b *ballot) consult(ctx context.Context, to func(*voter) bool, ask func(con
 	await(ctx, b.patience, answers, asked, enough)
 }
 
-// await passes so many answers to enough, until that is true, the patience is over or ctx ends.
+// await passes each answer to enough. It returns when that is true, when none is missing, when the patience is over, or when
+// ctx ends.
 func await[T any](ctx context.Context, patience time.Duration, answers <-chan T, missing int, enough func(T) bool) {
 	timer := time.NewTimer(patience)
 	defer timer.Stop()

@@ -57,7 +57,6 @@ func NewBare(c *Client, l kind.Lock, opts []Option) *Lock {
 // Use makes it the lock of a backend.
 func (b *Lock) Use(be Backend) {
 	b.backend, b.traits, b.Dog = be, be.Traits(), b.Client.dogs.get(be.Renewer())
-	b.traits.HandsOff = b.traits.HandsOff && !b.traits.Shared
 	b.explain = be.Explain
 }
 
@@ -111,7 +110,7 @@ func (b *Lock) Configure(cfg *Settings, opts []Option) error {
 	if err := b.CheckLength(b.Key.Name); err != nil {
 		return err
 	}
-	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff, Count: 1}
+	*cfg = Settings{Lease: b.Client.opts.Lease, renew: true, handOff: b.traits.HandsOff && !b.traits.Shared, Count: 1}
 	for _, list := range [][]Option{b.defaults, opts} {
 		_ = cfg.Add(list) // the error stays in it
 	}
