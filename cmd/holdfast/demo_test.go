@@ -120,6 +120,7 @@ func runDemo(t *testing.T, env []string, args ...string) *program {
 func TestDemoFailsOnABrokenServer(t *testing.T) {
 	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
+		level.ForAll(t)
 		t.Parallel()
 		m := miniredis.RunT(t) // its clock stands still
 		p := runDemo(t, nil, "--redis", "redis://"+m.Addr())

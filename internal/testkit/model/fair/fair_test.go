@@ -189,7 +189,7 @@ func begin(s *fidelity.Side, off model.Defence) fidelity.History {
 
 // TestFairModelIsLikeTheScripts ties the model to the scripts: one that differs in a rule is told from them.
 func TestFairModelIsLikeTheScripts(t *testing.T) {
-	fidelity.Like(t, "fair model", fidelity.Size{Histories: 80, Length: 80}, begin, fidelity.Server(t), []string{
+	fidelity.Like(t, "fair model", fidelity.Size{Histories: 80, Short: 35, Length: 80}, begin, fidelity.Server(t), []string{
 		"acquire 1", "acquire 0", "acquire again 1", "acquire again 0", "place 1", "place 0", "join 1", "join 0",
 		"release 1", "release -1", "poll 1", "renew 1", "renew -1", "handed over: acquire", "handed over: place",
 		"handed over: join", "handed over: release", "handed over: poll", "handed over, unheard",

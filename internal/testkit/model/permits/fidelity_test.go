@@ -70,7 +70,7 @@ var placeMillis = (placeTicks*fidelity.Tick - fidelity.Tick/2).Milliseconds()
 
 // TestPermitsModelIsLikeTheScripts ties the model to the scripts: one that differs in a rule is told from them.
 func TestPermitsModelIsLikeTheScripts(t *testing.T) {
-	fidelity.Like(t, "permits model", fidelity.Size{Histories: 100, Length: 80}, begin, server(t), []string{
+	fidelity.Like(t, "permits model", fidelity.Size{Histories: 100, Short: 40, Length: 80}, begin, server(t), []string{
 		"acquire 1", "acquire 0", "acquire 100", "acquire again 1", "acquire again 0", "place 1", "place 0", "place 100", "join 1", "join 0",
 		"release 1", "release -1", "poll 1", "renew 1", "renew -1", "set 1", "handed over: acquire", "handed over: place",
 		"handed over: join", "handed over: release", "handed over: poll", "handed over: set", "handed over, unheard", "not so many",

@@ -36,7 +36,7 @@ func begin(s *fidelity.Side, off model.Defence) fidelity.History {
 
 // TestReadWriteModelIsLikeTheScripts ties the model to the scripts: one that differs in a rule is told from them.
 func TestReadWriteModelIsLikeTheScripts(t *testing.T) {
-	size := fidelity.Size{Histories: 60, Length: 80}
+	size := fidelity.Size{Histories: 60, Short: 25, Length: 80}
 	fidelity.Like(t, "model of the read-write lock", size, begin, fidelity.Server(t), []string{
 		"read 1", "read 0", "read with a ticket 1", "read with a ticket 0", "read late -2", "read by another name 1",
 		"read by another name 0", "write 1", "write 0", "write again 1", "write again 0", "write, with a place 1",
