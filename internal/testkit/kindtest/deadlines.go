@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -174,8 +175,21 @@ func (s *subject) frozenBy(read, late time.Duration) (calls []*frozen) {
 
 // redial is a hook that redials after a refusal until the test is over, as go-redis does for a while before it gives up.
 type redial struct {
-	once          sync.Once
-	refused, over chan struct{} // closed by the first refusal, and by the end of the test
+	refused, over chan struct{} // closed when a majority of the servers has refused, and by the end of the test
+
+	mu sync.Mutex // guards the rest
+	by map[string]bool
+	of int // servers
+}
+
+// note notes that a server has refused.
+func (r *redial) note(addr string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.by[addr] = true; len(r.by) == r.of/2+1 {
+		close(r.refused)
+		r.of = math.MaxInt // once
+	}
 }
 
 // DialHook is of redis.Hook.
@@ -183,7 +197,7 @@ func (r *redial) DialHook(next redis.DialHook) redis.DialHook {
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
 		c, err := next(ctx, network, addr)
 		if err != nil {
-			r.once.Do(func() { close(r.refused) })
+			r.note(addr)
 			select {
 			case <-r.over:
 			case <-ctx.Done():
@@ -227,8 +241,9 @@ func redials(s *subject) (harm error) {
 		if op.again && s.kind.Once {
 			continue
 		}
-		dial := &redial{refused: make(chan struct{}), over: make(chan struct{})}
+		dial := &redial{refused: make(chan struct{}), over: make(chan struct{}), by: map[string]bool{}, of: math.MaxInt}
 		c, n := s.kind.far(s.T, s.seen(nil), farTimeout, append(slices.Clone(s.hooks), dial)...)
+		dial.of = len(n)
 		s.Cleanup(func() { close(dial.over) })
 		l, ctx, h := c.New(s.name+op.what), s.Context(), (*holdfast.Hold)(nil)
 		if op.held {
