@@ -58,7 +58,7 @@ func TestEnd(t *testing.T) {
 		"read-only question": {readOnly, "GET", right, nil, 403, "lets nobody end holds"},
 		"not permitted":      {strict, "POST", right, nil, 403, "You may not end holds"},
 		"no question either": {strict, "GET", right, nil, 403, "You may not end holds"},
-		"another's name":     {narrow, "POST", right, nil, 404, "about names like other:* only"},
+		"another's name":     {narrow, "POST", right, nil, 404, "only names that match other:*"},
 		"another site":       {page, "POST", right, []string{"Sec-Fetch-Site", "cross-site"}, 403, "another site"},
 		"a sister site":      {page, "POST", right, []string{"Sec-Fetch-Site", "same-site"}, 403, "another site"},
 		"an old browser":     {page, "POST", right, []string{"Origin", "https://evil.example"}, 403, "another site"},

@@ -160,7 +160,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 	hd := head{State: "ok"}
 	if asked := h.poller.owed(); !asked.IsZero() && now.Sub(asked) > silence {
 		hd.State = "down"
-		hd.Says = append(hd.Says, fmt.Sprintf("Redis has owed an answer since %s.", clock(asked)))
+		hd.Says = append(hd.Says, fmt.Sprintf("Redis has not answered since %s.", clock(asked)))
 	}
 	for at := range h.masters {
 		if o, is := s.down[at]; is {
@@ -182,7 +182,7 @@ func (h *Handler) state(s *snapshot, now time.Time) head {
 }
 
 // whatYouSee says how old is what a page shows.
-func whatYouSee(seen time.Time) string { return fmt.Sprintf("What you see is of %s.", clock(seen)) }
+func whatYouSee(seen time.Time) string { return fmt.Sprintf("What you see is from %s.", clock(seen)) }
 
 // aboutReplicas says what the page cannot tell of a replica.
 func (h *Handler) aboutReplicas() (says []string) {
@@ -198,7 +198,7 @@ func (h *Handler) aboutReplicas() (says []string) {
 func (h *Handler) why(at int, o outage) string {
 	text := said(o.err, 300) + remedy(o.err)
 	if answered(o.err) {
-		return fmt.Sprintf("%s refuses since %s: %s", h.called(at), clock(o.since), text)
+		return fmt.Sprintf("%s has refused since %s: %s", h.called(at), clock(o.since), text)
 	}
 	return fmt.Sprintf("No answer from %s since %s: %s", h.called(at), clock(o.since), text)
 }

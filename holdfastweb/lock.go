@@ -86,7 +86,7 @@ func newOwnerCell(owner, client, label string) ownerCell {
 // mayBe reports whether a page may be about a name, and why not.
 func (h *Handler) mayBe(name string) error {
 	if h.opts.Match != "" && !inspect.Matches(h.opts.Match, name) {
-		return fmt.Errorf("this page is about names like %s only, and %s is none", visible(h.opts.Match), shown(name, 200))
+		return fmt.Errorf("this page shows only names that match %s, and %s does not", visible(h.opts.Match), shown(name, 200))
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (h *Handler) permitted(r *http.Request, name string) (who string, ok bool) 
 }
 
 // errBusy is that others have asked for so many pages that this one would have to wait.
-var errBusy = errors.New("others have asked for pages of single locks, and it has not answered them yet or is to be spared; try again in a moment")
+var errBusy = errors.New("many pages of single locks were asked for: Redis has not answered them yet, or this page spares it; try again in a moment")
 
 // ask asks every master for a name, all at the same time: one that is silent does not hide what the others
 // have. What none says is told by outages.
@@ -167,7 +167,7 @@ func (h *Handler) body(name string, locks map[int]*entry, down map[int]outage, p
 	}
 	if asked := h.poller.owed(); live && !asked.IsZero() && now.Sub(asked) > silence {
 		b.Head.State = "down"
-		b.Head.Says = append(b.Head.Says, fmt.Sprintf("Redis has owed an answer since %s.", clock(asked)))
+		b.Head.Says = append(b.Head.Says, fmt.Sprintf("Redis has not answered since %s.", clock(asked)))
 	}
 	b.Head.Says = append(b.Head.Says, h.aboutReplicas()...)
 	for at := range h.masters {

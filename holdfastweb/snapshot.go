@@ -198,7 +198,7 @@ func totals(list []*entry) string {
 	})
 	var parts []string
 	for _, k := range of {
-		parts = append(parts, grouped(count[k])+" "+cmp.Or(kindName(k), "of no kind that is known"))
+		parts = append(parts, grouped(count[k])+" "+cmp.Or(kindName(k), "of unknown kind"))
 	}
 	return strings.Join(parts, ", ")
 }

@@ -26,7 +26,7 @@ has the lock by now, the command changes nothing, and the code is 79. From reade
 owner, and no others.
 
 A holder that is alive works on until it learns of its loss, at its next renewal, within a third of its lease. Only
-fencing tokens protect from that. To stop a process, stop that process, and let it unlock.
+fencing tokens protect from that. If you can reach the process, stop it instead, and let it unlock.
 
 On a terminal the command asks first; elsewhere give --yes. With several --redis, for a redlock, it takes the owner's
 part at each master. Use --owner there, as tokens may differ.
