@@ -148,7 +148,7 @@ func TestForeignKeys(t *testing.T) {
 	e, rdb := newElection(t)
 	require.NoError(t, rdb.HSet(t.Context(), said(e.Name()), "a", "hash").Err())
 	_, err := e.Campaign(t.Context(), "")
-	require.ErrorContains(t, err, "the key "+e.Name()+" is not an election; choose another name; if it is one, ")
+	require.ErrorContains(t, err, "the key "+e.Name()+" is not an election; a semaphore, a latch or another program may have this name, as \"holdfast inspect\" says; choose another name; if it is an election, ")
 	require.ErrorContains(t, err, " or "+said(e.Name())+" has the wrong type: WRONGTYPE")
 	require.ErrorContains(t, kindtest.Err(e.Leader(t.Context())), said(e.Name()))
 	require.Equal(t, "hash", rdb.HGet(t.Context(), said(e.Name()), "a").Val(), "it is somebody else's")

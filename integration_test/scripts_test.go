@@ -13,8 +13,10 @@ import (
 	"github.com/holdfast-go/holdfast/fairlock"
 	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/latch"
 	"github.com/holdfast-go/holdfast/lua"
 	"github.com/holdfast-go/holdfast/rlock"
+	"github.com/holdfast-go/holdfast/semaphore"
 )
 
 // What several scripts do alike.
@@ -128,7 +130,7 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 			"force unlock": func() error { _, err := m.ForceUnlock(ctx); return err },
 		} {
 			err := try()
-			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 is not a lock; choose another name, or see docs/migrating.md if another library locks it; if it is one, `+scriptToken+` has the wrong type: WRONGTYPE Operation against a key holding the wrong kind of value`)
+			require.ErrorContains(t, err, `rlock: `+op+` "orders:42": the key orders:42 is not a lock; a semaphore, a latch or another program may have this name, as "holdfast inspect" says; choose another name, or see docs/migrating.md if another library locks it; if it is a lock, `+scriptToken+` has the wrong type: WRONGTYPE Operation against a key holding the wrong kind of value`)
 			require.Regexp(t, "kind of value$", err.Error(), "the hash of the script is left out")
 			require.True(t, lua.IsError(err, "WRONGTYPE"))
 		}
@@ -143,6 +145,21 @@ func TestWrongTypeNamesTheLock(t *testing.T) {
 }
 
 // TestWrongTypeNamesTheFairLock: the same for a lock of four keys. A release goes through, and says what it could not do.
+// TestWrongTypeSaysWhatMayBeThere: at the name of a lock that is held a semaphore and a latch say that it may be one; at the name of a
+// semaphore a lock says that it may be that.
+func TestWrongTypeSaysWhatMayBeThere(t *testing.T) {
+	client, _ := kindtest.Shared(t, nil)
+	const aLock = "a lock, an election or another program may have this name"
+	name := kindtest.UniqueName(t)
+	kindtest.Lock(t, rlock.New(client, name))
+	require.ErrorContains(t, kindtest.Err(semaphore.New(client, name, 2).TryAcquire(t.Context(), 1)), "is not a semaphore; "+aLock)
+	require.ErrorContains(t, kindtest.Err(latch.New(client, name).Set(t.Context(), 1)), "is not a latch; "+aLock)
+
+	name = kindtest.UniqueName(t)
+	require.NoError(t, kindtest.Err(semaphore.New(client, name, 2).TryAcquire(t.Context(), 1)))
+	require.ErrorContains(t, kindtest.Err(rlock.New(client, name).TryLock(t.Context())), "is not a lock; a semaphore, a latch or another program may have this name")
+}
+
 func TestWrongTypeNamesTheFairLock(t *testing.T) {
 	onAllServers(t, func(t *testing.T, p redistest.Program) {
 		rdb, ctx := redistest.Start(t, redistest.Exec(p.Path)).Client(t), t.Context()

@@ -298,7 +298,7 @@ func TestInput(t *testing.T) {
 	require.NoError(t, l.rdb.HSet(t.Context(), l.name, "a", "b").Err())
 	_, err = m.Set(t.Context(), 1)
 	require.ErrorContains(t, err, "WRONGTYPE")
-	require.ErrorContains(t, err, "the key "+l.name+" is not a latch; choose another name; if it is one, holdfast_latch:{"+l.name+"} has the wrong type")
+	require.ErrorContains(t, err, "the key "+l.name+" is not a latch; a lock, an election or another program may have this name, as \"holdfast inspect\" says; choose another name; if it is a latch, holdfast_latch:{"+l.name+"} has the wrong type")
 }
 
 // However many wait in a client, it hears one message and looks once for all.

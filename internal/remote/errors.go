@@ -167,12 +167,16 @@ func oneOf(others []string) string {
 func Explain(err error, name, what string, others ...string) error {
 	switch {
 	case lua.IsError(err, "WRONGTYPE"):
-		if what == ALock {
-			what += "; choose another name, or see docs/migrating.md if another library locks it"
-		} else {
-			what += "; choose another name"
+		// These keep a string at the name, where locks and elections keep a hash.
+		has, advice := "a semaphore, a latch", "choose another name"
+		switch what {
+		case ALock:
+			advice += ", or see docs/migrating.md if another library locks it"
+		case "a semaphore", "a latch":
+			has = "a lock, an election"
 		}
-		return errs.Both(fmt.Errorf("the key %s is not %s; if it is one, %s", printable.Name(name), what, oneOf(others)), err)
+		return errs.Both(fmt.Errorf("the key %s is not %s; %s or another program may have this name, as \"holdfast inspect\" says; %s; if it is %s, %s",
+			printable.Name(name), what, has, advice, what, oneOf(others)), err)
 	case lua.IsError(err, "HOLDFAST the key"): // a script looked at the key
 		return errs.Reworded(strings.TrimPrefix(err.Error(), "HOLDFAST ")+"; choose another name", err)
 	case lua.IsError(err, "HOLDFAST the token key"):
