@@ -86,6 +86,12 @@ func closeAll(clients []redis.UniversalClient) {
 	}
 }
 
+// closeAtSignal closes the clients of a command that only looks when a signal ends ctx: go-redis waits for an answer that is due
+// until its own timeout. stop ends that.
+func closeAtSignal(ctx context.Context, clients []redis.UniversalClient) (stop func() bool) {
+	return context.AfterFunc(ctx, func() { closeAll(clients) })
+}
+
 // String is for messages.
 func (c *connection) String() string { return shownAddresses(c.addresses) }
 
@@ -134,9 +140,9 @@ func noMaster(err error) bool { return strings.Contains(err.Error(), "all sentin
 
 // reach asks the servers whether they answer, all at once, and returns when a majority has: of one
 // server, when it has. An error will do for an answer, as the next command will say what is wrong, but not one that
-// lets nobody in: some commands show an address and send no other command.
-func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient) error {
-	ctx, cancel := context.WithTimeout(ctx, answerWithin)
+// lets nobody in: some commands show an address and send no other command. A signal ends the wait: it is no outage.
+func (c *connection) reach(parent context.Context, clients []redis.UniversalClient) error {
+	ctx, cancel := context.WithTimeout(parent, answerWithin)
 	defer cancel()
 	// Who is slow is not waited for: go-redis does not interrupt a read when ctx ends, but when the
 	// client is closed.
@@ -162,7 +168,14 @@ func (c *connection) reach(ctx context.Context, clients []redis.UniversalClient)
 	var silent []error
 	n := len(clients)
 	for answered := 0; answered <= n/2; {
-		err := <-answers
+		var err error
+		select {
+		case err = <-answers:
+		case <-parent.Done():
+		}
+		if parent.Err() != nil {
+			return context.Cause(parent)
+		}
 		if err == nil {
 			answered++
 			continue

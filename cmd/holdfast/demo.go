@@ -44,7 +44,8 @@ Exit codes:
   0      all checks passed
   1      a check failed: see the lines that say FAILED
   64     bad flag or argument
-  125    the demo could not run, for example because the server of --redis does not answer
+  69     the server of --redis did not answer
+  125    the demo could not run, for example because the server of --redis refuses the password
   128+n  ended by signal n
 
 ` + redisForms
@@ -99,12 +100,12 @@ func demo(given []address, emulate bool, stdout io.Writer) (err error) {
 	}
 	defer rdb.Close()
 	if len(given) > 0 {
-		srv.about, err = identify(ctx, rdb)
-		if err != nil && refuses(err) {
-			return (&connection{addresses: []address{srv.address}}).explain(err)
+		c := connection{addresses: given}
+		if err := c.reach(ctx, []redis.UniversalClient{rdb}); err != nil {
+			return err
 		}
-		if err != nil {
-			return fail(exitNoServer, "no answer from Redis at %s: %w; is it running?", srv.address, err)
+		if srv.about, err = identify(ctx, rdb); err != nil {
+			return c.explain(cause(ctx, err))
 		}
 		srv.about += " at " + srv.address.String()
 	}

@@ -20,7 +20,7 @@ Redis, with a prefix if the clients have one. The command changes nothing. With 
 part.
 
 A lock of rlock, of fairlock without waiters, and a master's part of redlock look the same in Redis: they are a "lock".
-"since" comes from the token, which is the time of the grant.
+"granted" comes from the token, which is the time of the grant.
 
 A replica does not know how many connections listen, and ends no hold. The command says so, and shows neither.
 
@@ -118,7 +118,7 @@ func (c *inspectConfig) show(stdout, stderr io.Writer) error {
 				err = s.print(&l, len(each) > 1)
 			}
 			if err != nil {
-				return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+				return failure{exitHoldfast, err}
 			}
 		}
 		switch {

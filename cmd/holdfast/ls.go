@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"os"
 
@@ -116,7 +115,7 @@ func (c *lsConfig) list(stdout, stderr io.Writer) error {
 					err = t.add(&l)
 				}
 				if err != nil {
-					return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+					return failure{exitHoldfast, err}
 				}
 			}
 			if answered { // a list that is empty, too
@@ -147,6 +146,7 @@ func (c *connection) inspectors(ctx context.Context, f func([]inspector) error) 
 		return err
 	}
 	defer closeAll(clients)
+	defer closeAtSignal(ctx, clients)()
 	if err := c.reach(ctx, clients); err != nil {
 		return err
 	}

@@ -71,8 +71,10 @@ func newVersion() *cobra.Command {
 		Example: "  holdfast version",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
-			return err
+			if _, err := fmt.Fprintln(cmd.OutOrStdout(), version()); err != nil {
+				return failure{exitHoldfast, err}
+			}
+			return nil
 		},
 	}
 }

@@ -145,10 +145,11 @@ func (c *topConfig) top(stderr io.Writer) error {
 		return err
 	}
 	defer closeAll(clients)
-	if err := c.reach(ctx, clients); err != nil {
-		return err
+	defer closeAtSignal(ctx, clients)()
+	pic := (*live.Picture)(nil)
+	if err = c.reach(ctx, clients); err == nil {
+		pic, err = c.picture(ctx, clients)
 	}
-	pic, err := c.picture(ctx, clients)
 	if err == nil {
 		if note := c.note(); note != "" && (c.once || c.json) { // a screen has a line for it
 			warn(stderr, "%s", note)
@@ -160,7 +161,7 @@ func (c *topConfig) top(stderr io.Writer) error {
 		}
 		switch {
 		case c.once:
-			err = c.frame(ctx, pic)
+			err = c.frame(ctx, pic, stderr)
 		case c.json:
 			err = c.frames(ctx, pic)
 		default:

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -53,13 +54,13 @@ func (c *topConfig) frames(ctx context.Context, pic *live.Picture) error {
 			return nil
 		}
 		if err := c.printFrame(m, n); err != nil {
-			return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+			return failure{exitHoldfast, err}
 		}
 	}
 }
 
 // frame prints one. Names are found as "holdfast ls" finds them; a second look is for the grants.
-func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
+func (c *topConfig) frame(ctx context.Context, pic *live.Picture, stderr io.Writer) error {
 	if err := pic.FindAll(ctx, c.isDown); err != nil {
 		return err
 	}
@@ -75,8 +76,12 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 	}
 	if c.json {
 		if err := c.printFrame(m, 1); err != nil {
-			return err
+			return failure{exitHoldfast, err}
 		}
+		return c.missing()
+	}
+	if len(m.rows) == 0 { // a header alone says nothing
+		fmt.Fprintln(stderr, noLocks(m.query, false))
 		return c.missing()
 	}
 	width := terminalWidth(c.out)
@@ -88,7 +93,7 @@ func (c *topConfig) frame(ctx context.Context, pic *live.Picture) error {
 	fmt.Fprintln(c.out, m.paint(bold, strings.TrimRight(m.cells(nil), " ")))
 	for _, r := range c.first(m) {
 		if _, err := fmt.Fprintln(c.out, strings.TrimRight(m.row(r, false), " ")); err != nil {
-			return failure{exitHoldfast, fmt.Errorf("write: %w", err)}
+			return failure{exitHoldfast, err}
 		}
 	}
 	return c.missing()

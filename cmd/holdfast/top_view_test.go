@@ -192,6 +192,9 @@ func TestTopFrames(t *testing.T) {
 	require.Contains(t, lines[1], "busy")
 	require.Contains(t, lines[2], holds["idle"].Owner(), "nothing is cut")
 	require.NotContains(t, stdout, "\x1b")
+	code, stdout, stderr = ask(srv, "top", "--once", "--every", "200ms", "nope*")
+	require.Zero(t, code)
+	require.Equal(t, []string{"", "No locks match \"nope*\".\n"}, []string{stdout, stderr}, "no header above nothing")
 
 	rdb, long := srv.Client(t), "e"+strings.Repeat("\u0301", 3000)
 	require.NoError(t, rdb.HSet(t.Context(), long, holds["busy"].Owner(), 1).Err())

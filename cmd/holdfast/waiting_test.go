@@ -1,13 +1,23 @@
 package main
 
 import (
+	"bytes"
+	"errors"
+	"net"
+	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast"
 	"github.com/holdfast-go/holdfast/inspect"
+	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
+	"github.com/holdfast-go/holdfast/internal/testkit/kindtest"
+	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
+	"github.com/holdfast-go/holdfast/rlock"
 )
 
 // TestWaiting: a number is shown only where it is known. Of those who wait inside the holder's process Redis knows nothing.
@@ -54,4 +64,79 @@ func TestWaiting(t *testing.T) {
 		require.Equal(t, known < 0, strings.HasSuffix(strings.TrimSpace(out.String()), "?"), out.String())
 	}
 	require.Equal(t, 2, (&sight{waiters: 2, holders: []holdfast.Holder{{Owner: client + ":h1"}}}).honest().waiters)
+}
+
+// TestInterruptedWhileRedisIsSilent: Ctrl-C is what ends each command, and no outage, while a server takes the connection and says
+// nothing.
+func TestInterruptedWhileRedisIsSilent(t *testing.T) {
+	t.Parallel()
+	for command, ends := range map[string]bool{ // whether a signal is its usual end
+		"ls": false, "inspect x": false, "unlock --force --yes --token 4 x": false, "doctor": false, "doctor --deadlocks": false, "demo": false,
+		"run --name x --redis URL -- true": false, "top --once": true, "top --json": true, "watch x": true, "ui --listen 127.0.0.1:0": true,
+	} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			mute, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			defer mute.Close()
+			url := "redis://" + mute.Addr().String()
+			args := strings.Fields(strings.Replace(command, "URL", url, 1))
+			if !strings.Contains(command, "URL") {
+				args = append(args, "--redis", url)
+			}
+			p := start(t, nil, args...)
+			conn, err := mute.Accept()
+			require.NoError(t, err)
+			defer conn.Close()
+			if ends {
+				require.Zero(t, p.told(t, syscall.SIGINT), "%s", &p.stderr)
+				return
+			}
+			p.diesBy(t, syscall.SIGINT)
+			require.Equal(t, "holdfast: interrupted by a signal: interrupt\n", p.stderr.String())
+		})
+	}
+}
+
+// TestInterruptedWhileAnAnswerIsDue: Ctrl-C ends a command that only looks, though go-redis would wait for an answer for an hour.
+func TestInterruptedWhileAnAnswerIsDue(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	require.NoError(t, srv.Client(t).Set(t.Context(), "redisson_lock_token:{x}", "5000", time.Hour).Err()) // it was a lock
+	for command, ends := range map[string]bool{"ls": false, "inspect x": false, "top --once": true, "top --json": true, "watch x": true} {
+		t.Run(command, func(t *testing.T) {
+			t.Parallel()
+			proxy := faultproxy.New(t, srv.Addr())
+			silence := proxy.On(func(args []string) bool {
+				return slices.Contains([]string{"eval_ro", "evalsha_ro", "evalsha"}, args[0])
+			}, 0, faultproxy.BlackHole)
+			p := start(t, nil, append(strings.Fields(command), "--redis", "redis://"+proxy.Addr()+"?read_timeout=1h")...)
+			require.True(t, redistest.Within(patience, func() bool { return silence.Count() > 0 }), "%v", proxy.Requests())
+			if ends {
+				require.Zero(t, p.told(t, syscall.SIGINT), "%s", &p.stderr)
+				return
+			}
+			p.diesBy(t, syscall.SIGINT)
+		})
+	}
+}
+
+// full is a disk without room.
+type full struct{}
+
+func (full) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+// TestNoRoomToWrite: what cannot be printed is a failure of the command, and no bad argument.
+func TestNoRoomToWrite(t *testing.T) {
+	srv := redistest.Start(t)
+	kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "x"))
+	for _, command := range []string{"version", "ls", "ls --json", "inspect x", "doctor --json", "top --once", "top --once --json"} {
+		args := strings.Fields(command)
+		if command != "version" {
+			args = append(args, "--redis", "redis://"+srv.Addr())
+		}
+		var errs bytes.Buffer
+		require.Equal(t, exitHoldfast, execute(args, full{}, &errs), command)
+		require.Equal(t, "holdfast: no space left on device\n", errs.String(), command)
+	}
 }

@@ -118,6 +118,7 @@ func watch(c watchConfig, stdout, stderr io.Writer) error {
 		return err
 	}
 	defer closeAll(w.rdbs)
+	defer closeAtSignal(ctx, w.rdbs)()
 	for _, rdb := range w.rdbs {
 		client, err := holdfast.New(rdb, &holdfast.Options{RetryBudget: time.Second, Logger: silent}) // it asks again by itself
 		if err != nil {
