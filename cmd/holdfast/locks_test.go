@@ -138,6 +138,8 @@ func TestUnlock(t *testing.T) {
 	require.Contains(t, asked.String(), "held by    "+someone)
 	require.Contains(t, asked.String(), "End the hold of "+someone+" on endless? ")
 	require.NotContains(t, asked.String(), "to end it", "it is what is asked")
+	require.ErrorContains(t, c.ask(t.Context(), []inspector{i}, strings.NewReader(""), &asked), "not confirmed")
+	require.True(t, strings.HasSuffix(asked.String(), "\n"), "after Ctrl-D the error has a line of its own")
 	_, stdout, _ = ask(srv, "unlock", "--force", "endless", "--owner", someone, "--yes")
 	require.Contains(t, stdout, "notices at its next renewal, if it is alive: when that is, Redis does not know.\n")
 	code, _, _ = ask(srv, "unlock", "--force", "orders:42", "--token", token, "--yes")

@@ -209,6 +209,9 @@ func (c *unlockConfig) answered(ctx context.Context, in io.Reader, stderr io.Wri
 	}()
 	select {
 	case answer := <-answers:
+		if !strings.HasSuffix(answer, "\n") { // Ctrl-D
+			fmt.Fprintln(stderr)
+		}
 		if word := strings.ToLower(strings.TrimSpace(answer)); word == "y" || word == "yes" {
 			return nil
 		}

@@ -121,6 +121,21 @@ func TestInterruptedWhileAnAnswerIsDue(t *testing.T) {
 	}
 }
 
+// TestInterruptedUnlock: a signal while the answer to an unlock is due does not hide that the hold may have ended.
+func TestInterruptedUnlock(t *testing.T) {
+	t.Parallel()
+	srv := redistest.Start(t)
+	h := kindtest.Lock(t, rlock.New(kindtest.NewClient(t, srv.Client(t), nil), "x"))
+	proxy := faultproxy.New(t, srv.Addr())
+	end := proxy.On(func(args []string) bool { // what looks at the lock does not know its owner
+		return strings.HasPrefix(args[0], "eval") && slices.Contains(args, h.Owner())
+	}, 0, faultproxy.BlackHole)
+	p := start(t, nil, "unlock", "--force", "--yes", "--owner", h.Owner(), "x", "--redis", "redis://"+proxy.Addr()+"?read_timeout=1h")
+	require.True(t, redistest.Within(patience, func() bool { return end.Count() > 0 }), "%v", proxy.Requests())
+	require.Equal(t, exitNoServer, p.told(t, syscall.SIGINT))
+	require.Contains(t, p.stderr.String(), "the hold may have ended or not, look again")
+}
+
 // full is a disk without room.
 type full struct{}
 
