@@ -25,9 +25,8 @@ type Backend interface {
 	Listen() Listening
 	// Renewer renews what its owners hold.
 	Renewer() Renewer
-	// Silent reports whether the servers that decide are silent: a question has
-	// failed since they did, or they have answered nothing for so long, and were asked for half of that.
-	// A server that nobody asks is not silent.
+	// Silent reports whether the servers that decide are silent: a question has failed since their last answer, or they
+	// have answered nothing for so long, and were asked for half of that. A server that nobody asks is not silent.
 	Silent(patience time.Duration) bool
 	// Unreached is why no connection to one of the servers was opened lately; nil if nothing is known of that.
 	Unreached() error
