@@ -24,12 +24,13 @@ var (
 	//	the owner has the lock, and the re-entry has no answer    ErrUnavailable
 	//	the context had ended before the call                     the context's cause, and neither of the two
 	//
-	// A server is silent if it has answered nothing during the call, and was asked for half of that
-	// time. A call of less than 100 ms may end before a healthy server can answer, so a second
-	// counts instead. If callers of this client return late from their waits, their delay is added
-	// to that time: a process that has no time to wake them has none to read answers either. A
-	// server that nobody had the time to ask is not silent, and one that answers too late has
-	// answered.
+	// A server is silent if it has never answered this client. It is also silent if it has answered
+	// nothing during the call, and was asked for half of that time. A call of less than 100 ms may
+	// end before a healthy server can answer, so a second counts instead. If callers of this client
+	// return late from their waits, their delay is added to that time, and a server that has not
+	// answered yet must have been asked for so long too: a process that has no time to wake callers
+	// has none to read answers either. A server that nobody had the time to ask is not silent, and
+	// one that answers too late has answered.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds

@@ -331,7 +331,7 @@ func TestTheContextEndsWhileTaking(t *testing.T) {
 		}, holdfast.ErrNotAcquired, n[2]},
 		"before a server is asked that is gone": {func(end func()) []holdfast.Locker {
 			return []holdfast.Locker{rlock.New(c, n[1]), ending{rlock.New(dead, n[2]), end, nothing}}
-		}, holdfast.ErrNotAcquired, n[2]},
+		}, holdfast.ErrUnavailable, n[2]},
 		"after a server was asked that is gone": {func(end func()) []holdfast.Locker {
 			return []holdfast.Locker{ending{rlock.New(dead, n[1]), nothing, end}, rlock.New(dead, n[2])}
 		}, holdfast.ErrUnavailable, "connection refused"},

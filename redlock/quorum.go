@@ -123,10 +123,10 @@ func (q *quorum) Renewer() engine.Renewer { return votes{q.base.Client} }
 func (q *quorum) NewAcquirer(string) engine.Acquirer { return &quorumAcquirer{q: q} }
 
 // Silent is [engine.Backend.Silent]: fewer masters than a majority answer.
-func (q *quorum) Silent(patience time.Duration) bool {
+func (q *quorum) Silent(p remote.Patience) bool {
 	speaking := 0
 	for i := range q.voters {
-		if !q.isSilent(i, patience) {
+		if !q.isSilent(i, p) {
 			speaking++
 		}
 	}
@@ -135,8 +135,8 @@ func (q *quorum) Silent(patience time.Duration) bool {
 
 // isSilent reports whether a master is silent. Each vote waits for several goroutines, so the delays of a process that has
 // no time for them count several times.
-func (q *quorum) isSilent(i int, patience time.Duration) bool {
-	return q.voters[i].Silent(patience + 3*q.base.Client.Server().Late())
+func (q *quorum) isSilent(i int, p remote.Patience) bool {
+	return q.voters[i].Silent(p.Known+3*q.base.Client.Server().Late(), p.New)
 }
 
 // NoAnswer is [engine.Backend.NoAnswer].

@@ -205,11 +205,11 @@ func (e *quorumError) Unwrap() (errs []error) {
 }
 
 // Silent is [engine.Undecided].
-func (e *quorumError) Silent(patience time.Duration) bool {
+func (e *quorumError) Silent(p remote.Patience) bool {
 	for i := range e.tally.answers {
 		switch err := e.tally.answers[i].err; {
 		case err == nil, errors.Is(err, errWaiting), errors.Is(err, remote.ErrLate):
-		case !errors.Is(err, remote.ErrSilent), e.q.isSilent(i, patience):
+		case !errors.Is(err, remote.ErrSilent), e.q.isSilent(i, p):
 			return true
 		}
 	}

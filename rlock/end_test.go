@@ -95,7 +95,7 @@ func TestNothingIsLeftWhereNothingWasSent(t *testing.T) {
 		kindtest.Receive(t, op+" dials", dialled)
 		leave()
 		err = kindtest.Receive(t, op+" has left", told)
-		require.ErrorIs(t, err, context.Canceled, op)
+		require.ErrorIs(t, err, holdfast.ErrUnavailable, op)
 		require.NotErrorIs(t, err, holdfast.ErrUncertain, op)
 		close(open)
 		require.NoError(t, c.Close(t.Context()), op)

@@ -27,7 +27,7 @@ type Backend interface {
 	Renewer() Renewer
 	// Silent reports whether the servers that decide are silent: a question has failed since their last answer, or they
 	// have answered nothing for so long, and were asked for half of that. A server that nobody asks is not silent.
-	Silent(patience time.Duration) bool
+	Silent(remote.Patience) bool
 	// Unreached is why no connection to one of the servers was opened lately; nil if nothing is known of that.
 	Unreached() error
 	// NoAnswer says that the servers have not answered, and what is known of why. It claims that they are silent, so it is

@@ -56,8 +56,8 @@ func (s *oneServer) Check(cfg *Settings) error { return checkReplicas(cfg.Replic
 func (s *oneServer) Listen() Listening { return s.client.hub.Subscribe(s.protocol.Channel()) }
 
 // Silent is [Backend.Silent].
-func (s *oneServer) Silent(patience time.Duration) bool {
-	return s.client.server.Silent(s.protocol.Name(), patience)
+func (s *oneServer) Silent(p remote.Patience) bool {
+	return s.client.server.Silent(s.protocol.Name(), p)
 }
 
 // Unreached is [Backend.Unreached].

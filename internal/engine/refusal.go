@@ -39,7 +39,7 @@ func (g *grant) noted() (n *Note, known int) {
 var errAsking = errors.New("another call of this client asks for it, and has no answer yet")
 
 // patience is for how long servers must have been silent before this caller is told of an outage.
-func (a *Acquisition) patience() time.Duration {
+func (a *Acquisition) patience() remote.Patience {
 	return a.base.Client.server.Patience(a.wait, start.Add(a.begun))
 }
 
@@ -50,7 +50,7 @@ func (a *Acquisition) silent() bool { return a.base.backend.Silent(a.patience())
 // slow, or the process may have no time for their answers: it is an outage if one of them is silent, see [Backend.Silent].
 type Undecided interface {
 	error
-	Silent(patience time.Duration) bool
+	Silent(remote.Patience) bool
 }
 
 // waitError is the error of a caller that stopped waiting because of cause. A nil cause means that the

@@ -147,14 +147,17 @@ func (m *Master) Failure() error {
 }
 
 // Silent reports whether the server is silent: the last question has failed, or it has answered nothing for
-// so long, and was asked for half of that. That a question was not answered in the time that it had is no such
+// a time, and was asked for half of that. The time is known, or fresh if it has never answered; 0: that is enough. That a question was not answered in the time that it had is no such
 // failure: a process without time for its callers has none for answers.
-func (m *Master) Silent(patience time.Duration) bool {
+func (m *Master) Silent(known, fresh time.Duration) bool {
 	if failure := m.Failure(); failure != nil && !isContext(failure) {
 		return true
 	}
 	last := m.last.Load()
-	return (last == 0 || time.Since(epoch)-time.Duration(last) >= patience) && m.Silence() >= patience/2
+	if last == 0 {
+		return fresh == 0 || m.Silence() > 0 && m.Silence() >= fresh/2
+	}
+	return time.Since(epoch)-time.Duration(last) >= known && m.Silence() >= known/2
 }
 
 func isContext(err error) bool {

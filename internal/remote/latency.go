@@ -173,10 +173,15 @@ func (l *latency) answeredLately() bool {
 // isSilent is [Server.Silent]. Two cases do not count as silence. Where many callers wait, each
 // answer may be late, but there are answers. Where the process gets no processor time, its callers
 // may leave before one of them has asked.
-func (l *latency) isSilent(patience time.Duration) bool {
+func (l *latency) isSilent(p Patience) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	asked, left := l.asked, l.left
+	asked, left, patience := l.asked, l.left, p.Known
+	if l.last.IsZero() {
+		if patience = p.New; patience == 0 {
+			return true
+		}
+	}
 	if l.oldest != nil {
 		if left = time.Now(); asked.IsZero() {
 			asked = l.oldest.sent
@@ -271,12 +276,11 @@ const (
 	remembered = time.Second
 )
 
-// Silent reports whether the server that has a name is silent. It is in two cases: since its last answer a command
-// has failed or a connection was refused; or it has answered nothing for as long as patience, and was asked for half
-// of that time. One that has never answered is no special case: ten thousand callers who come at once to a new client
-// may have left before the first of them has its answer.
-func (s *Server) Silent(name string, patience time.Duration) bool {
-	return s.latencyOf(s.MasterOf(name)).isSilent(patience)
+// Silent reports whether the server that has a name is silent. It is in three cases: it has never answered, see
+// [Patience]; since its last answer a command has failed or a connection was refused; or it has answered nothing for as
+// long as the patience, and was asked for half of that time.
+func (s *Server) Silent(name string, p Patience) bool {
+	return s.latencyOf(s.MasterOf(name)).isSilent(p)
 }
 
 // Unreached returns why the last connection to the server that has a name was not opened. It is nil
@@ -301,21 +305,31 @@ func (s *Server) NeverReached() bool {
 	return !s.nodes.reached
 }
 
-// Patience returns how long a server must have been silent before a caller who leaves now is told
-// of an outage: for the whole of the call, unless the call is a brief one. If callers of this
-// client leave late, the process gets no processor time, and answers come late for the same reason.
-// That is not silence of the server, so the delay of the callers is added.
-func (s *Server) Patience(wait context.Context, begun time.Time) time.Duration {
+// Patience is for how long a server must have been silent before a caller who leaves is told of an outage.
+type Patience struct {
+	Known time.Duration // if it has answered this client before
+	New   time.Duration // if it has not; 0: that is enough
+}
+
+// Patience returns the patience of a caller who leaves now: the whole of the call, unless the call is a brief one. If callers of
+// this client leave late, the process gets no processor time, and answers come late for the same reason. That is not silence
+// of the server, so the delay of the callers is added. A server that has never answered is silent for every caller, unless
+// some are so late: ten thousand who come at once to a new client have left before one of them has a connection.
+func (s *Server) Patience(wait context.Context, begun time.Time) Patience {
 	now := time.Now()
 	waited, late := now.Sub(begun), time.Duration(0)
 	if end, ok := wait.Deadline(); ok && now.After(end) {
 		waited, late = end.Sub(begun), now.Sub(end)
 	}
 	late = s.lateness.most(now, late)
-	if waited < brief {
+	if waited+time.Millisecond < brief { // a deadline is a moment older than the call
 		waited = forBrief
 	}
-	return waited + late
+	p := Patience{Known: waited + late}
+	if late > 2*promptly {
+		p.New = waited + 4*late
+	}
+	return p
 }
 
 // Late is by how much callers of this client have left late in the last second, at most.

@@ -164,7 +164,7 @@ func TestLatencyKnowsOfRefusals(t *testing.T) {
 		})(ctx, "tcp", "")
 	}
 	nothing := func() {}
-	silent := func(l *latency) bool { return l.isSilent(time.Hour) }
+	silent := func(l *latency) bool { return l.isSilent(Patience{time.Hour, time.Hour}) }
 	inBubble(t, "since an answer", func(t *testing.T, l *latency) {
 		l.end(l.begin(), nil)
 		b := l.begin()
@@ -204,18 +204,20 @@ func TestLatencyKnowsOfRefusals(t *testing.T) {
 	})
 }
 
-// TestNewServerIsNotSilentAtOnce: a server that has never answered is silent when it was asked for long enough, as any other.
+// TestNewServerIsNotSilentAtOnce: where callers are late, a server that has never answered is silent when it was asked for long enough,
+// as any other. Where they are not, it is silent.
 func TestNewServerIsNotSilentAtOnce(t *testing.T) {
 	inBubble(t, "asked", func(t *testing.T, l *latency) {
-		require.False(t, l.isSilent(0), "nobody has asked it")
+		require.True(t, l.isSilent(Patience{Known: time.Hour}))
+		require.False(t, l.isSilent(Patience{time.Hour, 1}), "nobody has asked it")
 		c := l.begin()
 		time.Sleep(400 * time.Millisecond)
-		require.False(t, l.isSilent(time.Second), "its callers may have left before the first answer")
+		require.False(t, l.isSilent(Patience{time.Hour, time.Second}), "its callers may have left before the first answer")
 		time.Sleep(100 * time.Millisecond)
-		require.True(t, l.isSilent(time.Second))
+		require.True(t, l.isSilent(Patience{time.Hour, time.Second}))
 		l.timeOut(c)
-		require.True(t, l.isSilent(time.Second))
-		require.False(t, l.isSilent(time.Minute))
+		require.True(t, l.isSilent(Patience{time.Hour, time.Second}))
+		require.False(t, l.isSilent(Patience{time.Hour, time.Minute}))
 	})
 }
 

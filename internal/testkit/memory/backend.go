@@ -137,7 +137,7 @@ func (b *backend) ListenForCalls(l pubsub.Listener) interface{ Close() } {
 func (b *backend) Renewer() engine.Renewer { return renewer{b.server} }
 
 // Silent is [engine.Backend.Silent].
-func (b *backend) Silent(time.Duration) bool { return false }
+func (b *backend) Silent(remote.Patience) bool { return false }
 
 // Unreached is [engine.Backend.Unreached].
 func (b *backend) Unreached() error { return nil }
