@@ -146,9 +146,9 @@ func (m *Master) Failure() error {
 	return nil
 }
 
-// Silent reports whether the server is silent: the last question has failed, or it has answered nothing for
-// a time, and was asked for half of that. The time is known, or fresh if it has never answered; 0: that is enough. That a question was not answered in the time that it had is no such
-// failure: a process without time for its callers has none for answers.
+// Silent reports whether the server is silent: the last question has failed, or the server has answered nothing for a time,
+// and was asked for half of that. The time is known, or fresh if it has never answered; 0: that is enough. A question that
+// was not answered in the time that it had is no such failure: a process without time for its callers has none for answers.
 func (m *Master) Silent(known, fresh time.Duration) bool {
 	if failure := m.Failure(); failure != nil && !isContext(failure) {
 		return true

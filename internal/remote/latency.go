@@ -314,7 +314,8 @@ type Patience struct {
 // Patience returns the patience of a caller who leaves now: the whole of the call, unless the call is a brief one. If callers of
 // this client leave late, the process gets no processor time, and answers come late for the same reason. That is not silence
 // of the server, so the delay of the callers is added. A server that has never answered is silent for every caller, unless
-// some are so late: ten thousand who come at once to a new client have left before one of them has a connection.
+// some are late: ten thousand who come at once to a new client may all have left before one of them has a connection. It
+// must then have been asked for so long too, and the delay counts several times, as a first answer waits for many goroutines.
 func (s *Server) Patience(wait context.Context, begun time.Time) Patience {
 	now := time.Now()
 	waited, late := now.Sub(begun), time.Duration(0)
