@@ -86,6 +86,7 @@ func TestKindControls(t *testing.T) {
 		"Unlock does not hide a loss behind a lost answer":            {without: []*defence.Switch{&defence.Taken}},
 		"a grant that comes too late is asked for again":              {[]*defence.Switch{&defence.SlowGrant}, holdfast.ErrUnavailable},
 		"who leaves while go-redis dials again is told why":           {without: []*defence.Switch{&defence.Redial}},
+		"who leaves while no connection opens is told of an outage":   {[]*defence.Switch{&defence.Unopened}, holdfast.ErrNotAcquired},
 		"HoldAtLeast holds, unlocked":                                 {without: stay},
 		"HoldAtLeast holds, closed":                                   {without: stay},
 		"HoldAtLeast holds, unlocked without an answer":               {without: stay},

@@ -77,18 +77,19 @@ func (l *latency) begin() *inflight {
 }
 
 // end notes that a command has ended: with an answer, which a refusal of the server is too, or with
-// an error. If its caller left before the command was sent, that says nothing of the server.
+// an error. If its caller left, it had waited for an answer, for a connection or for its turn.
 func (l *latency) end(c *inflight, err error) {
 	now := time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
 	case combine.IsNotSent(err):
-	case err != nil && !errs.IsReply(err):
+		l.leftLocked(c, now)
+	case err != nil && IsContext(err):
 		l.answered, l.silent = time.Time{}, now
-		if !IsContext(err) {
-			l.failed = now
-		}
+		l.leftLocked(c, now)
+	case err != nil && !errs.IsReply(err):
+		l.answered, l.silent, l.failed = time.Time{}, now, now
 	case now.Sub(c.sent) < promptly:
 		l.answered, l.last, l.asked, l.unreached = now, now, time.Time{}, nil
 	default:
@@ -102,11 +103,17 @@ func (l *latency) end(c *inflight, err error) {
 func (l *latency) timeOut(c *inflight) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.answered = (time.Time{}); l.asked.IsZero() || c.sent.Before(l.asked) {
+	l.answered = time.Time{}
+	l.leftLocked(c, time.Now())
+	l.removeLocked(c)
+}
+
+// leftLocked notes that the caller of a command has left it.
+func (l *latency) leftLocked(c *inflight, now time.Time) {
+	if l.asked.IsZero() || c.sent.Before(l.asked) {
 		l.asked = c.sent
 	}
-	l.left = time.Now()
-	l.removeLocked(c)
+	l.left = now
 }
 
 // dialled notes how an attempt to open a connection has ended, which began at begun. over is why

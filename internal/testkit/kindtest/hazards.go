@@ -45,6 +45,7 @@ func hazards() []hazard {
 		{"Unlock does not hide a loss behind a lost answer", lostBefore, false, false},
 		{"a grant that comes too late is asked for again", slowGrant, false, false},
 		{"who leaves while go-redis dials again is told why", redials, false, false},
+		{"who leaves while no connection opens is told of an outage", neverOpens, false, false},
 	}
 	for how, end := range endings {
 		all = append(all, hazard{"HoldAtLeast holds, " + how, stays(how, end), true, false})

@@ -44,6 +44,7 @@ var controls = map[string]string{
 	"AnswerWithin":  "rlock.TestRenewalsOutliveSilence",
 	"Noted":         "rlock.TestKindControls/sixty-four who leave at once are told of no outage",
 	"Outage":        "rlock.TestKindControls/an outage is no contention",
+	"Unopened":      "rlock.TestKindControls/who leaves while no connection opens is told of an outage",
 	"Redial":        "rlock.TestKindControls/who leaves while go-redis dials again is told why",
 
 	"CannotListen":      "rlock.TestKindControls/a waiter that cannot listen is granted the free lock",
