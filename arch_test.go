@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -26,11 +27,19 @@ type source struct {
 	files  map[string]*ast.File
 }
 
-// sources parses all Go files of the repository itself, not by the go command, so that files behind build tags count too.
+// sources parses all Go files of the repository itself, not by the go command, so that files behind build tags count too. It does so
+// once, so a test must not change what it gets.
 func sources(t *testing.T) []*source {
+	all, err := parsedTree()
+	require.NoError(t, err)
+	require.Greater(t, len(all), 5, "the tree has been found")
+	return all
+}
+
+var parsedTree = sync.OnceValues(func() (all []*source, err error) {
 	byDir := map[string]*source{}
 	var modules []string
-	require.NoError(t, filepath.WalkDir(".", func(p string, e fs.DirEntry, err error) error {
+	err = filepath.WalkDir(".", func(p string, e fs.DirEntry, err error) error {
 		dir, name := filepath.ToSlash(filepath.Dir(p)), e.Name()
 		switch {
 		case err != nil:
@@ -50,8 +59,7 @@ func sources(t *testing.T) []*source {
 			byDir[dir].files[name] = f
 		}
 		return nil
-	}))
-	var all []*source
+	})
 	for _, s := range byDir {
 		s.nested = slices.ContainsFunc(modules, func(m string) bool {
 			return s.dir == m || strings.HasPrefix(s.dir, m+"/")
@@ -59,9 +67,8 @@ func sources(t *testing.T) []*source {
 		all = append(all, s)
 	}
 	slices.SortFunc(all, func(a, b *source) int { return strings.Compare(a.dir, b.dir) })
-	require.Greater(t, len(all), 5, "the tree has been found")
-	return all
-}
+	return all, err
+})
 
 // places are what a look at files of the repository finds, with the file that each is in. They have to be
 // those of the list, which says why each may be there; about any other it is said what is wrong.

@@ -217,8 +217,11 @@ func visit(t *testing.T, seed uint64, edits map[*lua.Script][]string) string {
 // of ours counts for longer than it may, and none of a waiter that lives is lost.
 func TestRedissonFairVisits(t *testing.T) {
 	t.Parallel()
-	seed := level.Seed(t)
-	for i := range uint64(10) {
+	seed, histories := level.Seed(t), uint64(10)
+	if testing.Short() {
+		histories = 4
+	}
+	for i := range histories {
 		wrong := visit(t, seed+i, nil)
 		if wrong != "" && !level.Exploring() { // some waits are of 100 ms, by the server's clock, and a busy machine may be slower than that
 			t.Logf("it counts if it is found again: %s", wrong)

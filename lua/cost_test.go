@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -184,6 +185,7 @@ func TestCosts(t *testing.T) {
 
 // TestCostsControl: in each of the calls a look at all of the hash is seen, and so is a walk through it.
 func TestCostsControl(t *testing.T) {
+	level.ForAll(t)
 	const (
 		look = "for _ = 1, math.max(1, #KEYS / 2) do redis.call('HKEYS', 'x') end\n"
 		walk = "for _, field in ipairs(redis.call('HKEYS', 'x')) do redis.call('HGET', 'x', field) end\n"
@@ -350,6 +352,7 @@ func (c *fairCost) mustCostLittle(what, state string, n int, run func() (calls, 
 // TestLeaversDoNotStay: a long queue behind a head that stays is not longer than twice those who wait, these keep their
 // order, and each that leaves costs little on the average. Control: nothing is taken out of the middle.
 func TestLeaversDoNotStay(t *testing.T) {
+	level.ForAll(t)
 	const n = 2400
 	rdb := redistest.Start(t).Client(t, unhurried)
 	c := newFairCost(t, rdb)
@@ -429,6 +432,7 @@ func fairScripts(c *fairCost, n int) map[string]func() (calls, elements int) {
 
 // TestFairCostsControl: scripts that walk through all of the queue are seen, and so is each that looks at all of it at once.
 func TestFairCostsControl(t *testing.T) {
+	level.ForAll(t)
 	rdb := redistest.Start(t).Client(t, unhurried)
 	c := newFairCost(t, rdb)
 	text := strings.NewReplacer("local look = 128", "local look = 100000", "cut(some, look)",

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 	"github.com/holdfast-go/holdfast/internal/testkit/redistest"
 	"github.com/holdfast-go/holdfast/lua"
 )
@@ -105,6 +106,7 @@ func TestSemaphoreCosts(t *testing.T) {
 
 // TestSemaphoreCostsControl: a walk through all permits is seen.
 func TestSemaphoreCostsControl(t *testing.T) {
+	level.ForAll(t)
 	rdb := redistest.Start(t).Client(t, unhurried)
 	const walk = "for _, permit in ipairs(redis.call('ZRANGE', 'permits', 0, -1)) do redis.call('ZSCORE', 'permits', permit) end\n"
 	for _, c := range semaphoreCosts() {
@@ -174,6 +176,7 @@ func TestReadWriteCosts(t *testing.T) {
 
 // TestReadWriteCostsControl: a walk through all readers is seen.
 func TestReadWriteCostsControl(t *testing.T) {
+	level.ForAll(t)
 	const walk = "for _, field in ipairs(redis.call('HKEYS', 'x')) do redis.call('PTTL', field) end\n"
 	rdb := redistest.Start(t).Client(t, unhurried)
 	for _, c := range readWriteCosts() {

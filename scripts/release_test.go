@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdfast-go/holdfast/internal/testkit/leak"
+	"github.com/holdfast-go/holdfast/internal/testkit/level"
 )
 
 // repository is a clone of this one to release from, with what is changed here and not committed.
@@ -144,6 +145,7 @@ func program(dir, name string, args ...string) (string, error) {
 // TestRelease makes releases in a clone: real commits, real tags, and the go command of a user, who gets the modules from these
 // tags alone. That user's part is in the script itself, so that no release is made without it.
 func TestRelease(t *testing.T) {
+	level.ForAll(t)
 	r := clone(t)
 
 	before := r.git("show-ref")

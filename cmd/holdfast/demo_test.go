@@ -118,9 +118,9 @@ func runDemo(t *testing.T, env []string, args ...string) *program {
 
 // The controls: on a server that does not do what a lock needs, the demo says so and fails.
 func TestDemoFailsOnABrokenServer(t *testing.T) {
+	level.ForAll(t)
 	t.Parallel()
 	t.Run("leases never end", func(t *testing.T) {
-		level.ForAll(t)
 		t.Parallel()
 		m := miniredis.RunT(t) // its clock stands still
 		p := runDemo(t, nil, "--redis", "redis://"+m.Addr())

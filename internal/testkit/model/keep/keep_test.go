@@ -156,8 +156,11 @@ var (
 	closes = scenario{"closes", keeping{lease: 3, wishes: 2, rival: 1, faults: 1, closes: 1}}
 )
 
-// large are the bounds of this level: those for a longer look, if model.Large says so.
+// large are the bounds of this level: those for a longer look, if model.Large says so; with -short fewer calls.
 func large(m keeping) keeping {
+	if testing.Short() {
+		m.wishes = 2
+	}
 	if !model.Large() {
 		return m
 	}
