@@ -30,7 +30,8 @@ var (
 	// return late from their waits, their delay is added to that time, and a server that has not
 	// answered yet must have been asked for so long too: a process that has no time to wake callers
 	// has none to read answers either. A server that nobody had the time to ask is not silent, and
-	// one that answers too late has answered.
+	// one that answers too late has answered. One that refuses all commands of this client, because
+	// it is loading or because of the password, has not.
 	//
 	// As far as the server said, the text names the owner in Redis and how much of the lease is
 	// left. If the owner is of the same client, the text has a hint for a caller that already holds

@@ -146,6 +146,13 @@ func unanswered(err error) error {
 	return err
 }
 
+// ended notes what became of a question to a master.
+func (v *voter) ended(err error) {
+	if v.End(unanswered(err)); remote.ServesNot(err) {
+		v.Refused(err)
+	}
+}
+
 // send sends a question to a master, in a goroutine of the home client, and passes the answer to
 // onAnswer. An error says why no answer will come; onAnswer is then not called. A question that grants is
 // not sent if the lock is being given back when its turn comes: its caller has left, and the next
@@ -195,7 +202,7 @@ func (b *ballot) send(ctx context.Context, i int, what question, onAnswer func(a
 		if !a.sent.IsZero() { // otherwise not even its clock is known
 			b.q.base.Client.Session().Report(a.script, begun, repeats, a.err)
 		}
-		v.End(unanswered(a.err))
+		v.ended(a.err)
 		if a.err == nil {
 			v.Took(time.Since(a.sent))
 		}

@@ -45,7 +45,7 @@ func (b *ballot) consult(ctx context.Context, to func(*voter) bool, ask func(con
 				defer cancel()
 				v.Asks()
 				n, err := ask(ctx, v)
-				if v.End(unanswered(err)); err != nil {
+				if v.ended(err); err != nil {
 					n = -1
 				}
 				answers <- n

@@ -109,6 +109,10 @@ func (m *Master) End(failure error) {
 	m.out.Add(-1)
 }
 
+// Refused notes why the server has answered that it serves nobody, or not this client. Until it serves,
+// it is silent, see [Master.Silent]. It is asked as often as one that answers.
+func (m *Master) Refused(why error) { m.failure.Store(&why) }
+
 // Unsent ends a question in place of [Master.End] that was not sent after all, which says nothing of
 // the server. It is for a server that was not silent when the question began.
 func (m *Master) Unsent() { m.out.Add(-1) }

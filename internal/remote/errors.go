@@ -88,6 +88,17 @@ func Classify(err error) (sent, passing bool) {
 	return true, true
 }
 
+// ServesNot reports whether an error is a reply that the server serves nobody now, or not this client: it
+// would say the same of any command.
+func ServesNot(err error) bool {
+	for _, prefix := range []string{"LOADING", "MASTERDOWN", "BUSY ", "max number of clients"} {
+		if lua.IsError(err, prefix) {
+			return true
+		}
+	}
+	return lua.AuthProblemOf(err) != lua.AuthFine
+}
+
 // IsContext reports whether an operation failed because its context ended. Such a failure says
 // nothing about the server.
 func IsContext(err error) bool {

@@ -47,6 +47,8 @@ type latency struct {
 	// unreached is why the last connection was not opened. It is nil since one was opened, or since an
 	// answer.
 	unreached error
+	// refused is the last refusal to serve this client at all. It is nil since the server has served it.
+	refused error
 }
 
 // inflight is one command under way.
@@ -76,8 +78,9 @@ func (l *latency) begin() *inflight {
 	return c
 }
 
-// end notes that a command has ended: with an answer, which a refusal of the server is too, or with
-// an error. If its caller left, it had waited for an answer, for a connection or for its turn.
+// end notes that a command has ended: with an answer, which a refusal of this command is too, or with
+// an error. If its caller left, it had waited for an answer, for a connection or for its turn. A server that
+// serves nobody, or not this client, says nothing of locks. So that is noted as if the caller had left.
 func (l *latency) end(c *inflight, err error) {
 	now := time.Now()
 	l.mu.Lock()
@@ -90,10 +93,14 @@ func (l *latency) end(c *inflight, err error) {
 		l.leftLocked(c, now)
 	case err != nil && !errs.IsReply(err):
 		l.answered, l.silent, l.failed = time.Time{}, now, now
-	case now.Sub(c.sent) < promptly:
-		l.answered, l.last, l.asked, l.unreached = now, now, time.Time{}, nil
+	case ServesNot(err):
+		l.answered, l.refused = time.Time{}, err
+		l.leftLocked(c, now)
 	default:
-		l.answered, l.last, l.asked, l.unreached = time.Time{}, now, time.Time{}, nil
+		if l.answered = now; now.Sub(c.sent) >= promptly {
+			l.answered = time.Time{}
+		}
+		l.last, l.asked, l.unreached, l.refused = now, time.Time{}, nil, nil
 	}
 	l.removeLocked(c)
 }
@@ -138,6 +145,12 @@ func (l *latency) whyUnreached() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.unreached
+}
+
+func (l *latency) whyRefused() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.refused
 }
 
 func (l *latency) neverReached() bool {
@@ -285,7 +298,7 @@ const (
 
 // Silent reports whether the server that has a name is silent. It is in three cases: it has never answered, see
 // [Patience]; since its last answer a command has failed or a connection was refused; or it has answered nothing for as
-// long as the patience, and was asked for half of that time.
+// long as the patience, and was asked for half of that time. To say that it serves nobody is no answer.
 func (s *Server) Silent(name string, p Patience) bool {
 	return s.latencyOf(s.MasterOf(name)).isSilent(p)
 }

@@ -171,10 +171,14 @@ func (s *Session) sendInBackground(ctx context.Context, at *Server, call lua.Cal
 // several masters ends with the slowest of them. A master that hangs would hold up answers that the
 // other masters gave long ago.
 
-// NoAnswer says that the server that has a name has not answered, and why no connection to it was opened, if that is why.
+// NoAnswer says that the server that has a name has not answered, and why no connection to it was opened, if that is why. If
+// it serves nobody, or not this client, NoAnswer returns what it said.
 func (s *Server) NoAnswer(name string) error {
 	if why := s.Unreached(name); why != nil {
 		return errs.Both(ErrSilent, why)
+	}
+	if why := s.latencyOf(s.MasterOf(name)).whyRefused(); why != nil {
+		return Explain(why, name, ALock)
 	}
 	return errs.Reworded(ErrSilent.Error()+s.from(name), ErrSilent)
 }

@@ -55,7 +55,7 @@ var (
 	Glance        Switch // who asks a hold's context has it look at the clock
 	Noted         Switch // who leaves before an answer knows what others of its client were told
 	Outage        Switch // who was refused by nobody is not told that somebody has the lock
-	Unopened      Switch // a command whose caller has left says that the server was asked, though no connection was opened for it
+	Unopened      Switch // a command whose caller has left, or that a server refused as any other, says that the server was asked and has not answered
 	Redial        Switch // who leaves while go-redis dials again is told why it does
 
 	Gone Switch // nothing is sent any more for a caller who has left

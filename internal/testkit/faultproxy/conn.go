@@ -107,6 +107,15 @@ func (c *conn) requests() {
 				c.p.keep(raw, rule.delay)
 				rule.done()
 				continue
+			case refuse:
+				rule.done()
+				if !c.wait(rule.delay, held) {
+					return
+				}
+				if _, err := c.client.Write([]byte(rule.refusal)); err != nil {
+					return
+				}
+				continue
 			case delayRequest:
 				rule.done()
 				if !c.wait(rule.delay, held) {

@@ -168,8 +168,21 @@ func (p *Proxy) DelayReply(match func(args []string) bool, nth int, delay time.D
 	return p.add(match, nth, delayReply, delay)
 }
 
+// Refuse is like On: after a delay the proxy itself answers with an error, such as "LOADING the dataset", and the server gets nothing.
+// That is for connections on which no other reply is due.
+func (p *Proxy) Refuse(match func(args []string) bool, nth int, delay time.Duration, text string) *Rule {
+	r := newRule(match, nth, refuse)
+	r.delay, r.refusal = delay, "-"+text+"\r\n"
+	return p.put(r)
+}
+
 func (p *Proxy) add(match func([]string) bool, nth int, action Action, delay time.Duration) *Rule {
-	r := &Rule{match: match, nth: nth, action: action, delay: delay, fired: make(chan struct{}), hold: make(chan struct{})}
+	r := newRule(match, nth, action)
+	r.delay = delay
+	return p.put(r)
+}
+
+func (p *Proxy) put(r *Rule) *Rule {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.rules = append(p.rules, r)

@@ -34,13 +34,14 @@ const (
 	delayRequest
 	delayReply
 	keepRequest
+	refuse
 )
 
 // String names the action.
 func (a Action) String() string {
 	names := [...]string{
 		"none", "DropReply", "DropRequest", "Cut", "HoldReply", "BlackHole", "DelayRequest", "DelayReply",
-		"KeepRequest",
+		"KeepRequest", "Refuse",
 	}
 	if int(a) < len(names) {
 		return names[a]
@@ -56,11 +57,17 @@ type Rule struct {
 	delay  time.Duration
 	count  atomic.Int64
 
+	refusal string // of Refuse, as it is sent
+
 	mu      sync.Mutex
 	seen    int
 	cleared bool
 	fired   chan struct{} // closed by the first firing
 	hold    chan struct{} // closed by Release
+}
+
+func newRule(match func(args []string) bool, nth int, action Action) *Rule {
+	return &Rule{match: match, nth: nth, action: action, fired: make(chan struct{}), hold: make(chan struct{})}
 }
 
 // Fired is closed by the first effect: for a rule about replies when the request has run, else when it is caught. Delays begin.

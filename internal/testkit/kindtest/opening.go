@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -17,22 +18,40 @@ import (
 	"github.com/holdfast-go/holdfast/internal/testkit/faultproxy"
 )
 
-// unopened is a way in which a client can be without connections.
+// unopened is a way in which a client can be without connections that serve it.
 type unopened struct {
 	name   string
 	strike func(n network, d *hungDial)
+	says   string // the server to who waits until it does; empty: an outage
 }
 
 // The connections that a client has end, and of others this becomes.
 var unopenedWays = []unopened{
-	{"accepted and closed", func(n network, _ *hungDial) {
-		n.each(func(p *faultproxy.Proxy) { p.On(faultproxy.Any, 0, faultproxy.Cut) })
+	{name: "accepted and closed", strike: func(n network, _ *hungDial) { n.meet(faultproxy.Cut) }},
+	{name: "accepted and silent", strike: func(n network, _ *hungDial) { n.meet(faultproxy.BlackHole) }},
+	{name: "refused", strike: func(n network, _ *hungDial) { n.each((*faultproxy.Proxy).Stop) }},
+	{name: "not answered", strike: func(_ network, d *hungDial) { d.hang.Store(true) }},
+	{name: "of a server that loads", strike: func(n network, _ *hungDial) {
+		n.refuse("LOADING Redis is loading the dataset in memory")
 	}},
-	{"accepted and silent", func(n network, _ *hungDial) {
-		n.each(func(p *faultproxy.Proxy) { p.On(faultproxy.Any, 0, faultproxy.BlackHole) })
-	}},
-	{"refused", func(n network, _ *hungDial) { n.each((*faultproxy.Proxy).Stop) }},
-	{"not answered", func(_ network, d *hungDial) { d.hang.Store(true) }},
+	{name: "of a server with another password", strike: func(n network, _ *hungDial) {
+		n.refuse("WRONGPASS invalid username-password pair or user is disabled.")
+	}, says: "WRONGPASS"},
+}
+
+// tells reports whether a caller who waits for so long is told what is so, after a second of silence at the latest.
+func (u unopened) tells(err error, wait time.Duration) bool {
+	return errors.Is(err, holdfast.ErrUnavailable) || u.says != "" && wait == soon && strings.Contains(err.Error(), u.says)
+}
+
+// meet has each request meet a fault.
+func (n network) meet(fault faultproxy.Action) {
+	n.each(func(p *faultproxy.Proxy) { p.On(faultproxy.Any, 0, fault) })
+}
+
+// refuse has each request be answered with an error, later than who waits briefly stays.
+func (n network) refuse(text string) {
+	n.each(func(p *faultproxy.Proxy) { p.Refuse(faultproxy.Any, 0, tardy, text) })
 }
 
 // hungDial is a hook whose dials get no answer from some time on, until the test is over.
@@ -76,7 +95,7 @@ func neverOpens(s *subject) error {
 				g.Go(func() {
 					n, err := calls()
 					s.Logf("%s, Wait(%v), warm %v: %d calls: %v", way.name, wait, warm, n, err) // for people
-					if !errors.Is(err, holdfast.ErrUnavailable) {
+					if !way.tells(err, wait) {
 						mu.Lock()
 						defer mu.Unlock()
 						harm = errors.Join(harm, fmt.Errorf("%s, Wait(%v), warm %v: %w", way.name, wait, warm, err))
@@ -115,7 +134,7 @@ func (s *subject) unopened(way unopened, warm bool, wait time.Duration) (calls f
 		for end := time.Now().Add(limit); time.Now().Before(end); {
 			n++
 			_, err = l.Lock(s.Context(), holdfast.Wait(wait))
-			if !errors.Is(err, holdfast.ErrNotAcquired) {
+			if way.tells(err, wait) {
 				break
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -14,7 +15,19 @@ import (
 // Main runs the tests of a package and ends the process with their exit code, or with 1 when goroutines are left.
 func Main(m *testing.M) {
 	Quiet()
-	goleak.VerifyTestMain(m)
+	goleak.VerifyTestMain(patient{m})
+}
+
+// patient are tests after which goroutines have a second more to end. Where a server refuses connections, go-redis dials again once
+// a second, and notices only then that its client has been closed.
+type patient struct{ *testing.M }
+
+// Run is of goleak.TestingM.
+func (p patient) Run() int {
+	code := p.M.Run()
+	for end := time.Now().Add(2 * time.Second); goleak.Find() != nil && time.Now().Before(end); {
+	}
+	return code
 }
 
 // Together calls a function in n goroutines at once, which are numbered from 0, and waits for all of them.

@@ -147,6 +147,7 @@ internal/remote/attempts.go
 	Resend: last || «OFF || »time
 internal/remote/latency.go
 	Overdue: (l.oldest == nil ||« OFF ||»
+	Unopened: case ServesNot(err)« && !OFF»:
 	Unopened: time.Time{}, now\n\t\t«if !OFF { »l.leftLocked(c, now)« }»
 	Unopened: case combine.IsNotSent(err):\n\t\t«if !OFF { »l.leftLocked(c, now)« }»
 	Redial: if err == nil || «!OFF && »!errors
