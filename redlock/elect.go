@@ -150,10 +150,7 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 			if !e.checkFree(ctx, rest, p) {
 				rest = nil
 			}
-		case !c.passes(a.holder()):
-			e.left, e.by = e.soon(), p.rivals()[0]
-			e.unknown = q.rivals().unknown(q.base.Key, e.by.owner) // the lead alone says no more than all masters did
-			q.rivals().note(q.base.Key, p, q.voters, q.need, false, e.unknown)
+		case !c.passes(a.holder()) && e.leadSays(p):
 			return e
 		}
 	}
@@ -182,6 +179,20 @@ func (q *quorum) election(ctx context.Context, cfg *engine.Settings, tokens int,
 		q.rivals().note(q.base.Key, p, q.voters, q.need, e.won, e.unknown)
 	}
 	return e
+}
+
+// leadSays ends an election with the word of the lead, which says no more than all masters did when they were
+// asked last. It reports false if all have to be asked again: they left open who has the lock, and that is a
+// while ago, or a majority could not be reached. Callers who wait briefly would never find out that they are back.
+func (e *election) leadSays(p *tally) bool {
+	q, by := e.q, p.rivals()[0]
+	unknown, old := q.rivals().unknown(q.base.Key, by.owner)
+	if old || q.isDown() {
+		return false
+	}
+	e.left, e.by, e.unknown = e.soon(), by, unknown
+	q.rivals().note(q.base.Key, p, q.voters, q.need, false, unknown)
+	return true
 }
 
 // checkFree asks masters for their state, and reports whether the lock is free at a majority.

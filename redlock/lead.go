@@ -92,6 +92,7 @@ type rivalry struct {
 	lost  map[string]bool // masters, by their runs, that an owner without a majority holds
 	// unknown has the last answers of all masters if these did not show who has the lock; else nil.
 	unknown *quorumError
+	since   time.Time // of unknown
 }
 
 const (
@@ -118,13 +119,15 @@ func (r *rivals) lost(key queue.Key, run string) bool {
 }
 
 // unknown returns the answers of all masters from which it was not known whether an owner has the lock, or nil.
-func (r *rivals) unknown(key queue.Key, owner string) *quorumError {
+// old says that they are so old that they say nothing any more.
+func (r *rivals) unknown(key queue.Key, owner string) (e *quorumError, old bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if f := r.freshLocked(key); f != nil && f.unknown != nil && f.unknown.tally.votesFor(owner) > 0 {
-		return f.unknown
+	f := r.freshLocked(key)
+	if f == nil || f.unknown == nil || f.unknown.tally.votesFor(owner) == 0 {
+		return nil, false
 	}
-	return nil
+	return f.unknown, time.Since(f.since) >= rivalryFor
 }
 
 func (r *rivals) freshLocked(key queue.Key) *rivalry {
@@ -149,7 +152,9 @@ func (r *rivals) note(key queue.Key, p *tally, voters []*voter, need int, won bo
 	if f == nil {
 		return
 	}
-	f.unknown = unknown
+	if f.unknown != unknown {
+		f.unknown, f.since = unknown, time.Now()
+	}
 	for i, v := range voters {
 		a, run := &p.answers[i], v.Known()
 		if a.err != nil || run == nil {

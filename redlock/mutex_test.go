@@ -259,6 +259,29 @@ func TestVoteOfTheDead(t *testing.T) {
 	require.NoError(t, lockOnce(t.Context(), m), "a minority keeps nobody out")
 }
 
+// TestWhoAsksTheLeadLearnsThatMastersAreBack: callers who wait briefly ask the lead alone. It says who has the lock, but the others were
+// out of reach when all were asked last. They are back, so that is no outage any more.
+func TestWhoAsksTheLeadLearnsThatMastersAreBack(t *testing.T) {
+	t.Parallel()
+	l := newLab(t, 3)
+	p := l.process(nil)
+	m := p.mutex(uniqueName(t), redlock.TrustRestarts())
+	require.NoError(t, lockOnce(t.Context(), m))
+	eventually(t, "released", func() bool { return l.held(m.Name()) == 0 })
+	for i := range 3 {
+		l.give(i, m.Name(), "somebody:h1", time.Hour)
+	}
+	for i := range p.proxies[1:] {
+		p.proxies[1+i].Stop()
+	}
+	lock := func(wait time.Duration) error { return kindtest.Err(m.Lock(t.Context(), holdfast.Wait(wait))) }
+	require.ErrorIs(t, lock(2*time.Second), holdfast.ErrUnavailable)
+	for i := range p.proxies[1:] {
+		p.proxies[1+i].Start()
+	}
+	eventually(t, "no outage", func() bool { return !errors.Is(lock(5*time.Millisecond), holdfast.ErrUnavailable) })
+}
+
 // TestSlowMastersAreNotSilent: masters that decide answer, but later than MasterTimeout allows. That is no outage, and the error says
 // what each of them did. The control: one of them is silent.
 func TestSlowMastersAreNotSilent(t *testing.T) {

@@ -2,6 +2,7 @@ package redlock
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -137,6 +138,11 @@ func (q *quorum) Silent(p remote.Patience) bool {
 // no time for them count several times.
 func (q *quorum) isSilent(i int, p remote.Patience) bool {
 	return q.voters[i].Silent(p.Known+3*q.base.Client.Server().Late(), p.New)
+}
+
+// isDown reports whether fewer masters than a majority were reached when they were asked last.
+func (q *quorum) isDown() bool {
+	return q.Silent(remote.Patience{Known: math.MaxInt64 / 8, New: math.MaxInt64 / 8})
 }
 
 // NoAnswer is [engine.Backend.NoAnswer].

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 	"github.com/holdfast-go/holdfast/internal/suspend"
 	"github.com/holdfast-go/holdfast/lua"
@@ -231,7 +230,7 @@ func (a *Attempts) decide(ctx context.Context, reply lua.Reply, err error, faile
 	}
 	a.failure = a.Err
 	a.home.NotePanic(a.Err)
-	if failed != nil && err != nil && IsOutage(a.Err) && !combine.IsNotSent(a.Err) && (ctx.Err() == nil || !IsContext(a.Err)) {
+	if failed != nil && err != nil && IsOutage(a.Err) && !isUnsent(a.Err) && (ctx.Err() == nil || !IsContext(a.Err)) {
 		err := a.Err
 		failed.Store(&err)
 	}

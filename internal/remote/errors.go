@@ -89,15 +89,20 @@ func Classify(err error) (sent, passing bool) {
 }
 
 // ServesNot reports whether an error is a reply that the server serves nobody now, or not this client: it
-// would say the same of any command.
+// would say the same of any lock.
 func ServesNot(err error) bool {
-	for _, prefix := range []string{"LOADING", "MASTERDOWN", "BUSY ", "max number of clients"} {
+	for _, prefix := range []string{"LOADING", "MASTERDOWN", "CLUSTERDOWN", "READONLY", "NOREPLICAS", "BUSY ",
+		"max number of clients"} {
 		if lua.IsError(err, prefix) {
 			return true
 		}
 	}
 	return lua.AuthProblemOf(err) != lua.AuthFine
 }
+
+// isUnsent reports whether a command was not sent because its turn did not come, or because all connections
+// were in use. That is no failure of the server.
+func isUnsent(err error) bool { return combine.IsNotSent(err) || errors.Is(err, redis.ErrPoolTimeout) }
 
 // IsContext reports whether an operation failed because its context ended. Such a failure says
 // nothing about the server.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/holdfast-go/holdfast/internal/combine"
 	"github.com/holdfast-go/holdfast/internal/errs"
 )
 
@@ -86,7 +85,7 @@ func (l *latency) end(c *inflight, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case combine.IsNotSent(err):
+	case err != nil && isUnsent(err):
 		l.leftLocked(c, now)
 	case err != nil && IsContext(err):
 		l.answered, l.silent = time.Time{}, now

@@ -32,10 +32,13 @@ var unopenedWays = []unopened{
 	{name: "refused", strike: func(n network, _ *hungDial) { n.each((*faultproxy.Proxy).Stop) }},
 	{name: "not answered", strike: func(_ network, d *hungDial) { d.hang.Store(true) }},
 	{name: "of a server that loads", strike: func(n network, _ *hungDial) {
-		n.refuse("LOADING Redis is loading the dataset in memory")
+		n.refuse(faultproxy.Any, "LOADING Redis is loading the dataset in memory")
+	}},
+	{name: "of a replica", strike: func(n network, _ *hungDial) {
+		n.refuse(scripts, "READONLY You can't write against a read only replica.")
 	}},
 	{name: "of a server with another password", strike: func(n network, _ *hungDial) {
-		n.refuse("WRONGPASS invalid username-password pair or user is disabled.")
+		n.refuse(faultproxy.Any, "WRONGPASS invalid username-password pair or user is disabled.")
 	}, says: "WRONGPASS"},
 }
 
@@ -49,9 +52,9 @@ func (n network) meet(fault faultproxy.Action) {
 	n.each(func(p *faultproxy.Proxy) { p.On(faultproxy.Any, 0, fault) })
 }
 
-// refuse has each request be answered with an error, later than who waits briefly stays.
-func (n network) refuse(text string) {
-	n.each(func(p *faultproxy.Proxy) { p.Refuse(faultproxy.Any, 0, tardy, text) })
+// refuse has requests be answered with an error, later than who waits briefly stays.
+func (n network) refuse(match func([]string) bool, text string) {
+	n.each(func(p *faultproxy.Proxy) { p.Refuse(match, 0, tardy, text) })
 }
 
 // hungDial is a hook whose dials get no answer from some time on, until the test is over.

@@ -149,7 +149,7 @@ internal/remote/latency.go
 	Overdue: (l.oldest == nil ||« OFF ||»
 	Unopened: case ServesNot(err)« && !OFF»:
 	Unopened: time.Time{}, now\n\t\t«if !OFF { »l.leftLocked(c, now)« }»
-	Unopened: case combine.IsNotSent(err):\n\t\t«if !OFF { »l.leftLocked(c, now)« }»
+	Unopened: case err != nil && isUnsent(err):\n\t\t«if !OFF { »l.leftLocked(c, now)« }»
 	Redial: if err == nil || «!OFF && »!errors
 internal/remote/release.go
 	BesideStrings: return alone && «!OFF && »lua.IsError(
