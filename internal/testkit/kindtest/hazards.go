@@ -397,11 +397,8 @@ func outage(s *subject) error {
 	}
 	for what, call := range calls {
 		err := call(50 * time.Millisecond)
-		for soon := 100 * time.Millisecond; errors.Is(err, holdfast.ErrUnavailable) && soon < patience; soon *= 2 {
-			if errors.Is(err, syscall.ECONNREFUSED) {
-				break
-			}
-			err = call(soon) // a busy machine may need longer than that to be refused
+		for soon := 100 * time.Millisecond; !errors.Is(err, syscall.ECONNREFUSED) && soon < patience; soon *= 2 {
+			err = call(soon) // a busy machine may need longer than that to ask, and to be refused
 		}
 		if errors.Is(err, holdfast.ErrNotAcquired) {
 			return err
