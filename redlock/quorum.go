@@ -140,7 +140,8 @@ func (q *quorum) isSilent(i int, p remote.Patience) bool {
 	return q.voters[i].Silent(p.Known+3*q.base.Client.Server().Late(), p.New)
 }
 
-// isDown reports whether fewer masters than a majority were reached when they were asked last.
+// isDown reports whether fewer masters than a majority were reached when they were asked last, however long
+// ago that was.
 func (q *quorum) isDown() bool {
 	return q.Silent(remote.Patience{Known: math.MaxInt64 / 8, New: math.MaxInt64 / 8})
 }
