@@ -38,7 +38,7 @@ type Master struct {
 	last   atomic.Int64 // when the last answer was there, in the same way; 0: never
 
 	pace    atomic.Int64          // how long answers take, in nanoseconds, smoothed; 0: not known
-	failure atomic.Pointer[error] // why the last connection or question came to nothing; nil after an answer
+	failure atomic.Pointer[error] // why the last connection or question came to nothing, or was refused; nil after an answer
 }
 
 var epoch = time.Now()

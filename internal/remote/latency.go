@@ -40,8 +40,8 @@ type latency struct {
 	failed   time.Time // the same, without commands whose caller left; or when a connection was refused
 	last     time.Time // when the last answer came, prompt or not
 	opened   time.Time // when the last connection was opened
-	// Since the last answer, commands were under way from asked to left whose callers left. Zero:
-	// there were none.
+	// Since the last answer, commands were under way from asked to left whose callers left, or which were
+	// refused as any other. Zero: there were none.
 	asked, left time.Time
 	// unreached is why the last connection was not opened. It is nil since one was opened, or since an
 	// answer.
@@ -114,7 +114,7 @@ func (l *latency) timeOut(c *inflight) {
 	l.removeLocked(c)
 }
 
-// leftLocked notes that the caller of a command has left it.
+// leftLocked notes that a command had no answer until now, which may be because its caller has left it.
 func (l *latency) leftLocked(c *inflight, now time.Time) {
 	if l.asked.IsZero() || c.sent.Before(l.asked) {
 		l.asked = c.sent

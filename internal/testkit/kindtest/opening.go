@@ -81,7 +81,7 @@ func (*hungDial) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// neverOpens: callers come one after the other while no connection is opened. Those of a client that knows who has the lock, and who
+// neverOpens: callers come one after the other while no connection is opened, or none that serves. Those of a client that knows who has the lock, and who
 // wait briefly, may be told that until the servers have been silent for a second.
 func neverOpens(s *subject) error {
 	h := s.lock(s.Context(), s.locker())
